@@ -22,6 +22,7 @@ from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, build, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.simulated import SimulatedLink, small_study
 from hedgerow.privacy.budget import Budget, amount
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.odometer import BudgetSpent, Filter
@@ -259,3 +260,66 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     with pytest.raises(InvalidValue, match="its key"):
         StudyClient(place / "s", stranger, Direct())
     server.close()
+
+
+def test_an_account_from_a_backup_is_refused(place: Path, built_once: None) -> None:
+    """It would spend again what later studies have spent."""
+    study = small_study(place, clients=1, experts=3, horizon=4, seed=None)
+    account = study.account(0)
+    backup = (account.folder / FILE).read_bytes()
+    folder = account.folder / "studies" / study.manifest.digest.hex()[:16]
+    link = SimulatedLink(study)
+    client = StudyClient.join(folder, account, link, server_key=study.manifest.server)
+    client.close()
+    account.check()
+    for file in account.folder.glob(f"{FILE}*"):
+        file.unlink()
+    (account.folder / FILE).write_bytes(backup)
+    restored, algorithm = Account(account.folder), rebuild(study.manifest)
+    for work in (
+        restored.check,
+        lambda: restored.quote(algorithm),
+        lambda: restored.charge(study.manifest, algorithm, bytes(16)),
+        lambda: StudyClient(folder, restored, link),
+    ):
+        with pytest.raises(InvalidValue, match=r"lacks the charge of the study .* an old copy"):
+            work()
+    assert not restored.charges()
+    study.close()
+
+
+def test_the_key_of_another_party_is_refused(place: Path, built_once: None) -> None:
+    """Both are in the roster, so only the account knows whose key this is."""
+    study = small_study(place, clients=2, experts=3, horizon=4)
+    study.learner(0)
+    study.kill(0)
+    mine, other = study.account(0), study.account(1)
+    file = mine.folder / "key.pem"
+    shutil.copy(other.folder / "key.pem", file)
+    for work in (mine.check, lambda: study.learner(0)):
+        with pytest.raises(InvalidValue, match="is not the one with which the account was made"):
+            work()
+    file.unlink()
+    with pytest.raises(InvalidValue, match=r"key\.pem is missing"):
+        mine.check()
+    assert not file.exists()
+    study.close()
+
+
+def test_an_auditor_can_read_an_exported_log(place: Path) -> None:
+    """What a person reads is what the hashes cover."""
+    account = Account.make(place / "a", name="Ward", epsilon="1")
+    account.charge(study(), rebuild(study()), LEDGER)
+    lines = account.export()
+    assert json.loads(lines[0])["content"]["epsilon"] == "1"
+    assert json.loads(lines[1])["content"]["title"] == "Study 0"
+    assert check_lines(iter(lines)) == account.check()
+    for old, new in (
+        ("Study 0", "Study 9"),
+        ('"title": "Study 0", ', ""),
+        ('{"n": 1,', '{"n": 1, "content": {"title": "Study 9"},'),
+    ):
+        changed = lines[1].replace(old, new)
+        assert changed != lines[1]
+        with pytest.raises(InvalidValue, match=r"the content of entry 1|not an entry"):
+            check_lines(iter([lines[0], changed]))

@@ -8,14 +8,19 @@ import json
 import subprocess
 import sys
 import threading
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import hedgerow as hr
-from hedgerow.core.errors import InvalidValue
-from hedgerow.deployment import application, launching
+from hedgerow.cli import client as client_command
+from hedgerow.cli import serve as serve_command
+from hedgerow.core.errors import Interrupted, InvalidValue
+from hedgerow.deployment import application, launching, logs
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.application import Application, Port, answer_lines
 from hedgerow.deployment.client import StudyClient
@@ -23,9 +28,11 @@ from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import Route
+from hedgerow.deployment.http_server import listen
 from hedgerow.deployment.serving import open_study
 from hedgerow.deployment.simulated import small_study
 from support.command import Command
+from support.paths import ROOT
 from support.served import served
 
 TABLE: dict[str, Any] = {
@@ -137,6 +144,36 @@ def test_a_client_that_cannot_write_ends() -> None:
     assert len(ended) == 1
 
 
+def opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home with one study, whose client does nothing."""
+    joined = SimpleNamespace(route=lambda: Route("https://a"), folder=Path())
+    learner = SimpleNamespace(round=0, close=lambda: None, client=None)
+    monkeypatch.setattr(logs, "start_logs", lambda level: None)
+    monkeypatch.setattr(Home, "one", lambda *given: joined)
+    monkeypatch.setattr(Home, "open", lambda *given: learner)
+
+
+def test_a_failed_ledger_is_worth_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is that of the server; code 2 means that an operator must act."""
+
+    def fail(*given: Any) -> None:
+        raise LedgerFailed("the disk is full")
+
+    opened(monkeypatch)
+    monkeypatch.setattr(application, "answer_lines", fail)
+    assert client_command.run() == 70
+    for unit in ("client", "server"):
+        text = (ROOT / "deploy" / f"hedgerow-{unit}.service").read_text()
+        assert "\nRestart=on-failure\nRestartPreventExitStatus=2\n" in text
+
+
+def test_a_client_that_is_stopped_at_its_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(monkeypatch)
+    monkeypatch.setattr(Home, "open", _interrupt)
+    with pytest.raises(Interrupted, match="Stopped before the first request"):
+        client_command.run()
+
+
 def test_a_request_that_waits_at_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(application, "log_error", lambda event, error: said.append(event))
@@ -193,10 +230,34 @@ def test_a_study_cannot_be_changed_once_it_has_begun(tmp_path: Path) -> None:
         open_study(other, options)
 
 
+def test_plain_http_for_other_machines_needs_a_word() -> None:
+    options = server_options({"host": "0.0.0.0"}, environ={})
+    with pytest.raises(InvalidValue, match="without encryption"):
+        options.check_encrypted()
+    server_options({"host": "localhost"}, environ={}).check_encrypted()
+    told = {"HEDGEROW_SERVER_UNENCRYPTED": "true"}
+    server_options({"host": "0.0.0.0"}, environ=told).check_encrypted()
+    with pytest.raises(InvalidValue, match="to be true or false"):
+        server_options({}, environ={"HEDGEROW_SERVER_UNENCRYPTED": "yes"})
+
+
+def test_a_port_in_use_makes_no_study(tmp_path: Path) -> None:
+    """The file can still be changed afterwards."""
+    config = from_table({**TABLE, "server": {"folder": "server"}}, "", tmp_path, environ={})
+    with closing(listen("127.0.0.1", 0)) as busy:
+        options = replace(config.options, port=busy.getsockname()[1])
+        with pytest.raises(InvalidValue, match="Cannot listen"):
+            serve_command._serve(config, options, json=True)
+    assert not (tmp_path / "server").exists()
+
+
 def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
     home, digest = Home(tmp_path), bytes(32)
     folder = home.study("ward", digest)
     folder.mkdir(parents=True)
+    plain = Route("http://a:1", unencrypted=True)
+    home.keep_route(folder, plain)
+    assert home.one().route() == plain
     route = Route("https://a:1", ca=tmp_path / "ca.pem", proxy="http://u:p@proxy:3128")
     home.keep_route(folder, route)
     assert home.one().route() == route

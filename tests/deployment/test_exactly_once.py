@@ -245,7 +245,7 @@ class AnswersFirst(StudyServer):
             try:
                 replies.append(self._handle(data))
             except Refused as refusal:
-                replies.append(pack_refusal(refusal.code, refusal.text))
+                replies.append(pack_refusal(refusal.code, refusal.text, self._boot))
         self._published = self.exchange
         return [self._ready(reply) for reply in replies]
 

@@ -109,12 +109,12 @@ def plays(places: list[Place]) -> np.ndarray:
 
 
 def test_turns_give_the_game_of_one_process(place: Path) -> None:
-    """Log-many turns: the manifest, what comes before the first round, 4 exchanges, the end."""
+    """Log-many turns: the manifest, two before the first round, 4 exchanges, the end."""
     manifest, places = prepared(place)
     losses = drawn()
     made = turns(place, places, losses)
     assert np.array_equal(plays(places), reference(manifest, losses))
-    assert made == 2 + 4 + 1
+    assert made == 3 + 4 + 1
 
 
 def test_secure_noise_is_charged_once(place: Path) -> None:
@@ -168,10 +168,10 @@ def test_an_old_welcome_is_refused(place: Path) -> None:
         turn = take_turn(one, replies, turn.challenge, application(drawn(), 0))
         replies = answer_turn(server, {0: turn.requests})[0]
         asked, old = turn.requests[-1][:1], list(replies.values())[-1]
-    again = take_turn(one, {}, bytes(16), application(drawn(), 0))
+    again = take_turn(one, {}, bytes(32), application(drawn(), 0))
     hello = next(request for request in again.requests if request[:1] == b"H")
     with pytest.raises(Distrusted, match="answers another hello"):
-        take_turn(one, {hashlib.sha256(hello).digest(): old}, bytes(16), application(drawn(), 0))
+        take_turn(one, {hashlib.sha256(hello).digest(): old}, bytes(32), application(drawn(), 0))
     server.close()
 
 

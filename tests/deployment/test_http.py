@@ -65,7 +65,12 @@ def test_a_route_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             Route(url)
         assert ":p@" not in str(error.value) or "of the form" in str(error.value)
     with pytest.raises(InvalidValue, match="begin with https"):
-        Route("http://a", ca=tmp_path)
+        Route("http://a", ca=tmp_path, unencrypted=True)
+    with pytest.raises(InvalidValue, match=r"is not encrypted: .* --unencrypted"):
+        Route("http://a:8420")
+    assert not Route("http://a:8420", unencrypted=True).secure
+    assert Route("http://[::1]:8420").local
+    assert Route("HTTPS://a").secure
     monkeypatch.setenv("https_proxy", "http://user:secret@proxy:3128")
     monkeypatch.setenv("no_proxy", "inside.example.org")
     assert Route("https://inside.example.org").through() is None
@@ -217,6 +222,16 @@ def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
             connection.close()
 
 
+def test_metrics_show_no_fine_times(tmp_path: Path) -> None:
+    with served(tmp_path) as one:
+        one.desk.counts.seconds = 0.123456
+        _, _, text = one.ask("GET", "/metrics")
+        assert b"hedgerow_writer_seconds_total 0.1\n" in text
+        found = re.search(rb"hedgerow_cpu_seconds_total ([0-9.]+)\n", text)
+        assert found is not None
+        assert re.fullmatch(rb"[0-9]+(\.[0-9])?", found[1])
+
+
 def test_health_and_metrics(tmp_path: Path) -> None:
     with served(tmp_path) as one:
         assert one.ask("GET", "/healthz")[2] == b"ok\n"
@@ -258,3 +273,24 @@ def test_a_port_in_use_is_named() -> None:
         pytest.raises(InvalidValue, match=r"already in use\. Choose another"),
     ):
         listen("127.0.0.1", taken.getsockname()[1])
+
+
+def test_a_timer_closes_an_exchange_without_late_clients(tmp_path: Path) -> None:
+    """The other client has said hello, because the opening broadcast counts all."""
+    choices = {"epsilon": "1", "every": 2, "early": False}
+    with served(
+        tmp_path,
+        limits={"wait": 0.5, "close_after": 0.1},
+        algorithm="private_hedge",
+        choices=choices,
+        closing="fold",
+    ) as one:
+        first, second = one.learner(0), one.learner(1)
+        assert second.predict() is not None
+        assert one.study.late == 0
+        for at in range(3):  # the exchange before the third round closes without the second client
+            first.predict()
+            first.observe(at, [0.0, 0.5, 1.0])
+        assert one.study.exchange == 1
+        first.close()
+        second.close()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.deployment.client import _array_bytes
 from hedgerow.deployment.learner import ClientLearner, NoReply
 from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
 
@@ -276,3 +277,8 @@ def test_losses_cannot_be_guessed_from_a_ledger(place: Path) -> None:
     assert kept != hashlib.sha256(text).digest()
     _, other = alone(place / "other")
     assert other.client.fingerprint_of(0, np.array([1.0, 0.0, 1.0])) != kept
+
+
+def test_a_ledger_names_what_it_cannot_keep() -> None:
+    with pytest.raises(InvalidValue, match="at most one axis, not of 2"):
+        _array_bytes(np.zeros((2, 3)))

@@ -217,7 +217,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
         "do not agree with the log",
     ),
     "a release is gone": (FIRST, "DELETE FROM outbox WHERE exchange = 1", "do not agree"),
-    "a charge": (ACCOUNT, "DELETE FROM charge WHERE title = 'First study'", "does not agree"),
+    "a charge": (ACCOUNT, "DELETE FROM charge WHERE title = 'First study'", "lacks the charge"),
     "the log of the account": (
         ACCOUNT,
         "UPDATE log SET body = CAST(replace(body, '0.5', '0.1') AS BLOB) WHERE n = 1",

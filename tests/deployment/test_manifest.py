@@ -312,3 +312,16 @@ def test_other_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "private_algorithm", weaker)
     with pytest.raises(ManifestRefused, match=r"mechanisms\.0\.scale"):
         rebuild(manifest)
+
+
+def test_a_manifest_that_no_client_could_read_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "LONGEST", 1000)
+    with pytest.raises(InvalidValue, match=r"of 1 clients has \d+ bytes; at most 1000 are allowed"):
+        Manifest.make(
+            title="Wards",
+            algorithm="sparse_vector",
+            experts=3,
+            horizon=10,
+            server="22" * 32,
+            roster={"a": "11" * 32},
+        )

@@ -22,12 +22,13 @@ from hedgerow.deployment.application import Application, Port
 from hedgerow.deployment.config import ServerOptions
 from hedgerow.deployment.desk import Desk
 from hedgerow.deployment.pages.certificate import certificate_page
-from hedgerow.deployment.pages.html import HERE, element, escape, page, policy
-from hedgerow.deployment.pages.live import news
+from hedgerow.deployment.pages.html import HERE, SAFE, element, escape, page, policy
+from hedgerow.deployment.pages.live import live_page, news
 from hedgerow.deployment.pages.own import client_page, client_pages
 from hedgerow.deployment.pages.study import SHOWN, parts, state_of, study_page
 from hedgerow.deployment.serving import limits_of
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
+from support.served import served
 
 MARKED = 0.7310585975646973  # a loss that is easy to find
 
@@ -316,3 +317,19 @@ def test_contrast_in_light_and_dark() -> None:
                 assert contrast(colours[text], colours[back]) >= 4.5, (text, back)
         for text in ("warn", "loud"):
             assert contrast(colours[text], colours[f"{text}-back"]) >= 4.5
+
+
+def test_every_page_comes_with_safe_headers(tmp_path: Path) -> None:
+    with served(tmp_path, parts=(live_page,)) as one:
+        for path in ("/", "/certificate", "/manifest.json", "/healthz", "/readyz", "/metrics"):
+            status, headers, _ = one.ask("GET", path)
+            assert status == 200
+            assert {name: headers[name] for name in SAFE} == SAFE
+            if path in ("/", "/certificate"):
+                assert headers["Content-Security-Policy"] == f"{policy()}; frame-ancestors 'none'"
+
+
+def test_an_algorithm_without_a_count_of_switches_shows_none() -> None:
+    shown = study_page(public_of([client(joined=True)]))
+    assert b"Switches left" in shown
+    assert b"Switches left" not in study_page(public_of([client(joined=True)], switches_left=None))

@@ -81,7 +81,7 @@ def test_mutated_requests_change_nothing(study: SimulatedStudy) -> None:
         upload(client),
         client._pack(wire.Ask(0, 0)),
         client._pack(wire.Done(0, 8, client.chain.count, client.chain.head)),
-        client._pack(wire.Hello(0, 0, bytes(32), 0, bytes(32), bytes(16))),
+        client._pack(wire.Hello(0, 0, bytes(32), 0, bytes(32), bytes(16), server._boot)),
     ]
     codes = set()
     for _ in range(600):
@@ -153,6 +153,7 @@ def test_a_hello_with_an_older_log_is_refused(study: SimulatedStudy) -> None:
             "count": client.chain.count,
             "head": client.chain.head,
             "nonce": bytes(16),
+            "boot": server._boot,
             **changes,
         }
         return client._pack(wire.Hello(**values))
@@ -163,6 +164,7 @@ def test_a_hello_with_an_older_log_is_refused(study: SimulatedStudy) -> None:
     assert refused(server, hello(exchange=client.exchange + 1)) is Code.OLD_SERVER
     assert refused(server, hello(seen=bytes(32))) is Code.OLD_SERVER
     assert refused(server, hello(exchange=-1)) is Code.FORM
+    assert refused(server, hello(boot=wire.UNKNOWN)) is Code.HELLO
     assert state(server) == before
     assert server.greeted == set()
     assert refused(server, upload(client)) is Code.HELLO
@@ -342,7 +344,7 @@ def test_exact_sizes_of_messages() -> None:
     sizes = {kind.__name__: kind.form.size for kind in wire.KINDS.values()}
     assert sizes == {
         "Join": 4,
-        "Hello": 100,
+        "Hello": 116,
         "Welcome": 108,
         "Ask": 12,
         "Upload": 100,

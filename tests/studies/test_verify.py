@@ -280,7 +280,7 @@ def test_a_statement_says_who_signed_and_can_demand_it(made: Command, tmp_path: 
     signed = made("statement", "results", "--key", str(public))
     assert (signed.code, "the expected key" in signed.out) == (0, True)
     assert ", the expected key. Budget ledger" in page.read_text()
-    assert "not checked" in made("statement", "results").out
+    assert "not compared with a known key" in made("statement", "results").out
     assert json.loads(page.with_suffix(".json").read_text())["run"]["signer"] in signed.out
     assert made("statement", "results", "--key", str(other)).code == 2
     (results / "digest.json").unlink()

@@ -83,8 +83,7 @@ def _family(given: dict[str, Any], usual: Family) -> Family:
     elif not isinstance(name, str) or name not in FAMILIES:
         hint = nearest(str(name), FAMILIES)
         raise InvalidValue(
-            f"Unknown family {name}; {hint}{'' if hint.endswith('?') else '.'} "
-            "Its parameters are set by family.NAME=VALUE."
+            f"Unknown family {name}; {hint} Its parameters are set by family.NAME=VALUE."
         )
     else:
         one = typed(FAMILIES[name], choices, "family")

@@ -63,6 +63,14 @@ Proxy = Annotated[
         help="A proxy, http://host:port. Default: HTTPS_PROXY.",
     ),
 ]
+Unencrypted = Annotated[
+    bool,
+    typer.Option(
+        "--unencrypted",
+        envvar="HEDGEROW_CLIENT_UNENCRYPTED",
+        help="Allow http:// to another machine, if the network encrypts by itself.",
+    ),
+]
 PATIENCE = 30.0  # seconds that `join` waits for a server
 
 
@@ -133,6 +141,7 @@ def join(
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
     proxy: Proxy = None,
+    unencrypted: Unencrypted = False,
     home: HomeFolder = None,
     json: Json = False,
     plugin: Plugins = None,
@@ -154,14 +163,14 @@ def join(
 
     place = Home(home)
     account = place.account(data)
-    route = Route(url, ca, certificate, certificate_key, proxy)
+    route = Route(url, ca, certificate, certificate_key, proxy, unencrypted=unencrypted)
 
     def agree(manifest: Manifest, algorithm: Algorithm, cost: Guarantee | None) -> bool:
         del algorithm
         for line in manifest.words():
             _say(line)
         _say(f"server key {manifest.server}")
-        if not route.secure:
+        if not (route.secure or route.local):
             _say("not encrypted: everyone on the way to the server sees what the server sees")
         _say(f"this data set: {account.spent_words()} is spent")
         _say("nothing is charged" if cost is None else f"joining charges {cost.curve.words()}")
@@ -226,6 +235,7 @@ def run(
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
     proxy: Proxy = None,
+    unencrypted: Unencrypted = False,
     log: Annotated[
         str,
         typer.Option(
@@ -253,11 +263,12 @@ def run(
     "Authorization: Bearer TOKEN", and / is the client's own page. The token is in the printed file,
     or in the variable HEDGEROW_CLIENT_TOKEN: every user of this machine can reach the port. After a
     crash, start the command again and continue with the round that it names: nothing is released
-    twice, and losses that are sent twice are counted once.
+    twice, and losses that are sent twice are counted once. Exit code 70 means that the disk failed.
     """
     prepare(plugin)
     from dataclasses import replace
 
+    from hedgerow.core.errors import Interrupted
     from hedgerow.deployment.application import (
         TOKEN,
         Application,
@@ -265,17 +276,26 @@ def run(
         answer_lines,
         kept_token,
     )
+    from hedgerow.deployment.database import FATAL, LedgerFailed
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.logs import start_logs
     from hedgerow.deployment.pages.own import client_pages
 
     place = Home(home)
     found = place.one(data, study)
-    given = {"url": url, "ca": ca, "certificate": certificate, "key": certificate_key}
-    given["proxy"] = proxy
+    given: dict[str, Any] = {
+        "url": url,
+        "ca": ca,
+        "certificate": certificate,
+        "key": certificate_key,
+    }
+    given |= {"proxy": proxy, "unencrypted": unencrypted or None}
     changed = {name: value for name, value in given.items() if value is not None}
     start_logs(log)
-    learner = place.open(found, replace(found.route(), **changed))
+    try:
+        learner = place.open(found, replace(found.route(), **changed))
+    except KeyboardInterrupt as stop:
+        raise Interrupted("Stopped before the first request. Start again to go on.") from stop
     application = Application(learner)
     try:
         if port is None:
@@ -290,6 +310,9 @@ def run(
             if sys.stderr.isatty():
                 _say(f"page {local.page}")
             local.serve()
+    except LedgerFailed as error:
+        _say(f"Error: {error}")
+        return FATAL
     except KeyboardInterrupt:
         ERR.print(f"Stopped before round {learner.round}. Start again to go on.")
     finally:

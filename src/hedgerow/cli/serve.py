@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import ERR, OUT, print_json
 
 if TYPE_CHECKING:
     from hedgerow.deployment.config import ServeConfig, ServerOptions
@@ -29,7 +29,8 @@ def serve(
         Path | None, typer.Option("--folder", help="Folder of the server's key and ledger.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Print the study and its guarantees, and stop.")
+        bool,
+        typer.Option("--check", help="Print the study, make only the key, and stop."),
     ] = False,
     json: Json = False,
     plugin: Plugins = None,
@@ -65,7 +66,10 @@ def serve(
         from hedgerow.deployment.keys import load_or_make, public_hex
         from hedgerow.deployment.server import KEY
 
-        server = public_hex(load_or_make(Path(options.folder) / KEY))
+        key = Path(options.folder) / KEY
+        if not key.exists():
+            ERR.print(f"The server's key is made: {key}", markup=False, soft_wrap=True)
+        server = public_hex(load_or_make(key))
         _print(config.manifest(server), "", json)
         return 0
     return _serve(config, options, json)
@@ -86,13 +90,18 @@ def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
     from hedgerow.deployment.pages.live import live_page
     from hedgerow.deployment.serving import limits_of, open_study
 
+    options.check_encrypted()
     tls = None
     if options.certificate is not None and options.certificate_key is not None:
         ca = None if options.client_ca is None else Path(options.client_ca)
         tls = Tls(Path(options.certificate), Path(options.certificate_key), ca)
         tls.check()
-    study = open_study(config, options)
-    listening = listen(options.host, options.port)
+    listening = listen(options.host, options.port)  # first: a study that is made is final
+    try:
+        study = open_study(config, options)
+    except BaseException:
+        listening.close()
+        raise
     start_logs(options.log)
     desk = Desk(lambda: study, limits_of(study, options))
     app = make_app(desk, live_page)

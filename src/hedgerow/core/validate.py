@@ -91,8 +91,10 @@ def nearest(word: str, options: Iterable[str]) -> str:
 
     >>> nearest("epsilom", ["epsilon", "every"])
     "did you mean 'epsilon'?"
+    >>> nearest("rate", ["epsilon", "every"])
+    'valid: epsilon, every.'
     """
     known = sorted(options)
     begun = [option for option in known if word and option.startswith(word)]
     close = begun[:1] if len(begun) == 1 else get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else f"valid: {', '.join(known) or 'none'}"
+    return f"did you mean {close[0]!r}?" if close else f"valid: {', '.join(known) or 'none'}."

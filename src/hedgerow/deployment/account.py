@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FILE, KEY = "data.db", "key.pem"
+CHARGED = "charged"
+"""In the folder of a study that was charged: the digest, so that an old account is noticed."""
 SCHEMA = (
     chains.SCHEMA
     + """
@@ -113,7 +115,7 @@ class Account:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         budget = {key: str(value) for key, value in given.items() if value is not None}
         start = _filter(budget, currency)
-        load_or_make(out / KEY)
+        key = public_hex(load_or_make(out / KEY))
         ledger = open_database(out / FILE, SCHEMA, wait_s=10.0)
         try:
             with ledger.transaction("account made"):
@@ -122,7 +124,7 @@ class Account:
                 ledger.execute(
                     "INSERT INTO account VALUES(0, ?, ?, ?)", (name, text, start.to_bytes())
                 )
-                Chain(ledger).add("account", canonical({"name": name, **kept}))
+                Chain(ledger).add("account", canonical({"name": name, "key": key, **kept}))
         finally:
             ledger.close()
         return cls(out)
@@ -146,15 +148,46 @@ class Account:
     @cached_property
     def key(self) -> Ed25519PrivateKey:
         """The private key with which this client signs."""
-        return load_or_make(self.folder / KEY)
+        return self._read_key()
+
+    def _read_key(self) -> Ed25519PrivateKey:
+        """The key in the file, which must be that with which the account was made."""
+        file = self.folder / KEY
+        if not file.is_file():
+            raise InvalidValue(f"The key {file} is missing. Put it back from a backup.")
+        key = load_or_make(file)
+        with self._open() as (ledger, _, _, _):
+            first = next(Chain(ledger).entries(), None)
+        try:
+            known = None if first is None else json.loads(first.body)["key"]
+        except (ValueError, TypeError, KeyError):
+            known = None
+        if known != public_hex(key):
+            raise InvalidValue(
+                f"The key {file} is not the one with which the account was made. Put that one back."
+            )
+        return key
 
     @property
     def public_key(self) -> str:
         """The public key, for the study file of a server."""
         return public_hex(self.key)
 
+    def check_complete(self) -> None:
+        """Raise `InvalidValue` if a study that was charged here is missing from the account."""
+        marks = self.folder.glob(f"studies/*/{CHARGED}")
+        joined = {mark.read_text(encoding="utf-8").strip() for mark in marks}
+        missing = sorted(joined - {charge.study.hex() for charge in self.charges()})
+        if missing:
+            raise InvalidValue(
+                f"The account in {self.folder} lacks the charge of the study {missing[0][:16]}, "
+                f"which was joined here: it is an old copy. Put the latest {FILE} back. If it is "
+                "lost, make another account, with the budget that is left."
+            )
+
     def quote(self, algorithm: Algorithm) -> Guarantee:
         """Return the guarantee that joining would charge; raise `BudgetSpent` if it is too much."""
+        self.check_complete()
         with self._open() as (_, _, budget, spent):
             return _worst(spent, algorithm, budget)[0]
 
@@ -172,6 +205,7 @@ class Account:
         """
         if not manifest.private:
             return "nothing is charged: " + manifest.words()[-1]
+        self.check_complete()
         with self._open() as (database, _, budget, spent):
             known = database.one(
                 "SELECT ledger, words FROM charge WHERE study = ?", (manifest.digest,)
@@ -235,7 +269,7 @@ class Account:
         return text
 
     def check(self) -> bytes:
-        """Check the log and the sum of all charges; return the head of the log."""
+        """Check the log, the sum of all charges and the key; return the head of the log."""
         with self._open() as (ledger, _, _, spent):
             chain = Chain(ledger)
             head, found, charged = chain.check(), "0", []
@@ -247,7 +281,9 @@ class Account:
             listed = [bytes(s) for (s,) in ledger.execute("SELECT study FROM charge")]
             if found != str(spent.odometer.units) or sorted(charged) != sorted(listed):
                 raise InvalidValue(f"The account in {self.folder} does not agree with its log.")
-            return head
+        self.check_complete()
+        self._read_key()
+        return head
 
     def export(self) -> list[str]:
         """The log as lines of JSON."""

@@ -7,6 +7,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.database import Database
@@ -92,16 +93,34 @@ class Chain:
         return check_entries(self.entries())
 
     def export(self) -> Iterator[str]:
-        """The log as lines of JSON, for `check_lines`; bodies in hexadecimal digits."""
+        """The log as lines of JSON, for `check_lines`.
+
+        `body` is what the hash covers, in hexadecimal digits. `content` says the same to a reader,
+        if the body is JSON.
+        """
         for entry in self.entries():
-            yield json.dumps(
-                {
-                    "n": entry.n,
-                    "kind": entry.kind,
-                    "body": entry.body.hex(),
-                    "hash": entry.hash.hex(),
-                }
-            )
+            row: dict[str, Any] = {"n": entry.n, "kind": entry.kind}
+            content = _content(entry.body)
+            if content is not None:
+                row["content"] = content
+            yield json.dumps({**row, "body": entry.body.hex(), "hash": entry.hash.hex()})
+
+
+def _content(body: bytes) -> dict[str, Any] | None:
+    """What a body says, if it is a JSON object."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; one that shows a reader a key twice is refused."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key comes twice")
+    return found
 
 
 def check_entries(entries: Iterator[Entry]) -> bytes:
@@ -128,14 +147,20 @@ def check_lines(lines: Iterator[str]) -> bytes:
     def read() -> Iterator[Entry]:
         for number, line in enumerate(lines):
             try:
-                row = json.loads(line)
-                yield Entry(
+                row = json.loads(line, object_pairs_hook=_each_key_once)
+                entry = Entry(
                     int(row["n"]),
                     str(row["kind"]),
                     bytes.fromhex(row["body"]),
                     bytes.fromhex(row["hash"]),
                 )
-            except (ValueError, KeyError, TypeError) as error:
+                shown = row.get("content")
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise InvalidValue(f"Line {number + 1} is not an entry of a log.") from error
+            if shown != _content(entry.body):
+                raise InvalidValue(
+                    f"The log was changed: the content of entry {entry.n} is not that of its body."
+                )
+            yield entry
 
     return check_entries(read())

@@ -25,7 +25,7 @@ from hedgerow.core.messages import decode, decode_state, encode, encode_state
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import CHARGED, Account
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import NAMED, open_database, point
@@ -187,6 +187,8 @@ class StudyClient:
                     database.name(manifest=manifest.to_bytes(), signature=signature)
                     body = manifest.digest + kept["ledger"] + words.encode()
                     Chain(database).add("join", body)
+            if manifest.private and not (out / CHARGED).exists():
+                (out / CHARGED).write_text(manifest.digest.hex() + "\n", encoding="utf-8")
         finally:
             database.close()
         return cls(out, account, link)
@@ -202,6 +204,7 @@ class StudyClient:
         self.algorithm = rebuild(self.manifest)
         self.study = self.manifest.digest
         self._rule = rule_of(self.manifest.closing)
+        self.account.check_complete()
         name = self.manifest.name_of(self.account.public_key)
         if name is None or not self.account.paid(self.manifest, kept["ledger"]):
             raise InvalidValue(
@@ -211,6 +214,8 @@ class StudyClient:
         self.name, self.index = name, self.manifest.index(name)
         self.chain = Chain(database)
         self._greeted = self._parted = False
+        self.boot = wire.UNKNOWN
+        """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
         last = database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
@@ -269,7 +274,9 @@ class StudyClient:
             return reply
         refusal = wire.read_refusal(reply)
         if refusal.code is Code.HELLO:
-            self._greeted = False
+            if request[:1] == wire.Hello.kind and refusal.boot == self.boot:
+                raise Distrusted("The server refuses the hello that it asked for.")
+            self._greeted, self.boot = False, refusal.boot
             return None
         if refusal.code in TRY_AGAIN:
             return None
@@ -320,7 +327,7 @@ class StudyClient:
         self._flush()
         exchange, seen = self._game.exchange, self._seen()
         count, head = self.chain.count, self.chain.head
-        return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce))
+        return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce, self.boot))
 
     def _seen(self) -> bytes:
         """The hash of the last answer."""
@@ -692,6 +699,8 @@ def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tup
 
 def _array_bytes(array: np.ndarray) -> bytes:
     """An array of at most one axis as bytes: its kind, then its numbers."""
+    if array.ndim > 1:
+        raise InvalidValue(f"A ledger keeps plays of at most one axis, not of {array.ndim}.")
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     axes = b"1" if array.ndim else b"0"
     return little.dtype.str.encode().ljust(4) + axes + little.tobytes()

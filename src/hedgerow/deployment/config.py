@@ -34,6 +34,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect, nearest, positive
 from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.studies.config import read_toml, typed
 
@@ -54,9 +55,13 @@ class ServerOptions:
     folder
         Where the server's key and database are kept.
     certificate, certificate_key
-        The certificate of the server and its key, in PEM files. Without them: plain HTTP.
+        The certificate of the server and its key, in PEM files. Without them: plain HTTP, which
+        only this machine may reach.
     client_ca
         The authority of client certificates; with it every client needs one.
+    unencrypted
+        Whether plain HTTP may be reached from other machines, because a proxy or the network in
+        front of the server encrypts. Default False.
     wait
         Seconds until a waiting client is asked to call again.
     slow
@@ -85,6 +90,7 @@ class ServerOptions:
     certificate: str | None = None
     certificate_key: str | None = None
     client_ca: str | None = None
+    unencrypted: bool = False
     wait: float = 20.0
     slow: float = 10.0
     lane: int = 8
@@ -107,6 +113,15 @@ class ServerOptions:
             raise InvalidValue("Give both certificate and certificate_key, or neither.")
         if self.client_ca is not None and self.certificate is None:
             raise InvalidValue("client_ca needs certificate and certificate_key.")
+
+    def check_encrypted(self) -> None:
+        """Raise `InvalidValue` if other machines would reach the server without encryption."""
+        if self.certificate is None and not self.unencrypted and not is_loopback(self.host):
+            raise InvalidValue(
+                f"On {self.host} other machines would reach this server without encryption. Set "
+                "certificate and certificate_key in [server], or unencrypted = true if something "
+                "in front of the server encrypts."
+            )
 
 
 @dataclass(frozen=True)
@@ -245,6 +260,9 @@ def server_options(
 
 def _read(variable: str, text: str, kind: Any) -> Any:
     """The value of a variable of the environment."""
+    if kind is bool:
+        expect(text in ("true", "false"), variable, text, "to be true or false")
+        return text == "true"
     try:
         return kind(text) if kind in (int, float) else text
     except ValueError:

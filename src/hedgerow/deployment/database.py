@@ -53,6 +53,10 @@ class LedgerInUse(HedgerowError):
     """Another process, or another object of this one, has the ledger open."""
 
 
+FATAL = 70
+"""The exit code after a failed commit: nothing was sent, so start the process again."""
+
+
 class LedgerFailed(HedgerowError):
     """A ledger cannot be used any more: a transaction failed. Nothing was sent; open it again."""
 

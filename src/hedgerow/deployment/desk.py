@@ -304,12 +304,11 @@ class Desk:
         seen, since = -1, time.monotonic()
         while self.ready:
             await asyncio.sleep(min(1.0, self.limits.close_after / 4))
-            assert self._study is not None
-            public = await self._in_thread(self._study.public)
-            late = [client["name"] for client in public["clients"] if client["late"]]
-            if not late or public["exchange"] != seen:
-                seen, since = public["exchange"] if late else -1, time.monotonic()
+            exchange, late = await self._in_thread(self._open_exchange)
+            if not late or exchange != seen:
+                seen, since = exchange if late else -1, time.monotonic()
             elif time.monotonic() - since >= self.limits.close_after:
+                assert self._study is not None
                 try:
                     closed = await self._in_thread(self._study.close_exchange)
                     await self._serve([])
@@ -317,7 +316,12 @@ class Desk:
                     self._fail(error, [])
                     return
                 if closed:
-                    log("closed without late clients", exchange=seen + 1, late=len(late))
+                    log("closed without late clients", exchange=seen + 1, late=late)
+
+    def _open_exchange(self) -> tuple[int, int]:
+        """In the writer's thread: the last exchange, and how many are late for the next one."""
+        assert self._study is not None
+        return self._study.exchange, self._study.late
 
     async def _serve(self, batch: list[_Request]) -> None:
         """Let the study take a batch; settle what is answered and keep what must wait."""

@@ -31,6 +31,7 @@ from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.server import StudyServer, Wait
 
 PAUSE = 1.0  # seconds between two turns in which nothing happened
+NONCE = 16  # bytes
 PART = "hedgerow"  # the name of our part of a Flower message
 
 Losses = Callable[[int, np.ndarray], npt.ArrayLike | None]
@@ -132,8 +133,9 @@ class TurnClient(StudyClient):
 class Turn:
     """What a client sends at the end of a turn.
 
-    `challenge` is for the next turn. It is kept outside the ledger, so that a ledger restored from
-    a copy does not bring an old one back.
+    `challenge` is for the next turn: the nonce of its hello, and what the server drew when it
+    started. It is kept outside the ledger, so that a ledger restored from a copy does not bring an
+    old one back.
     """
 
     requests: tuple[bytes, ...]
@@ -159,15 +161,16 @@ def take_turn(place: Place, replies: Replies, challenge: bytes, losses: Losses) 
     client = _opened(place, link)
     if client is None:
         return Turn(tuple(link.requests), challenge, over=False)
-    client.challenge = challenge or secrets.token_bytes(16)
+    challenge = challenge or secrets.token_bytes(NONCE) + wire.UNKNOWN
+    client.challenge, client.boot = challenge[:NONCE], challenge[NONCE:]
     try:
         over = _advance(ClientLearner(client), link, losses)
         if not client.greeted and client.exchange < 0:
-            return Turn(tuple(client.first_requests()), client.challenge, over)
+            return Turn(tuple(client.first_requests()), client.challenge + client.boot, over)
         if not client.greeted or not link.requests:
-            return Turn(tuple(link.requests), client.challenge, over)
-        fresh = secrets.token_bytes(16)  # the next turn begins with a welcome
-        return Turn((*link.requests, client.greeting(fresh)), fresh, over)
+            return Turn(tuple(link.requests), client.challenge + client.boot, over)
+        fresh = secrets.token_bytes(NONCE)  # the next turn begins with a welcome
+        return Turn((*link.requests, client.greeting(fresh)), fresh + client.boot, over)
     finally:
         client.close()
 

@@ -28,6 +28,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.text import one_line
 from hedgerow.core.validate import positive
 from hedgerow.deployment.logs import log
+from hedgerow.deployment.loopback import is_loopback
 
 MESSAGES = "/v1/messages"
 MEDIA = "application/x-hedgerow"
@@ -55,8 +56,7 @@ class Route:
     Parameters
     ----------
     url
-        The address of the server, `https://host:port`. `http://` is for one machine and for
-        networks that encrypt by themselves.
+        The address of the server, `https://host:port`. `http://` is for one machine.
     ca
         A file with the certificate of the authority that signed the server's certificate.
         None: the authorities that this machine trusts.
@@ -67,6 +67,9 @@ class Route:
         if any. Empty: none.
     wait
         Seconds until a call without an answer is given up and made again.
+    unencrypted
+        Whether `http://` may lead to another machine, through a network that encrypts by itself.
+        Default False: uploads with central trust are exact sums.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Route:
     key: Path | None = None
     proxy: str | None = None
     wait: float = 40.0
+    unencrypted: bool = False
 
     def __post_init__(self) -> None:
         positive("wait", self.wait)
@@ -90,6 +94,11 @@ class Route:
             )
         if parts.scheme == "http" and (self.ca or self.certificate):
             raise InvalidValue(f"Expected url={self.url!r} to begin with https:// to use TLS.")
+        if not (self.secure or self.unencrypted or self.local):
+            raise InvalidValue(
+                f"{self.url} is not encrypted: everyone on the way to the server would see what "
+                "the server sees. Use https://, or --unencrypted if the network encrypts by itself."
+            )
         if self.key is not None and self.certificate is None:
             raise InvalidValue("A key of a certificate needs the certificate.")
 
@@ -102,7 +111,12 @@ class Route:
     @property
     def secure(self) -> bool:
         """Whether the connection is encrypted."""
-        return self.url.startswith("https:")
+        return self.url.lower().startswith("https:")
+
+    @property
+    def local(self) -> bool:
+        """Whether the server is on this machine."""
+        return is_loopback(self.address[0])
 
     def through(self) -> SplitResult | None:
         """The proxy in use."""

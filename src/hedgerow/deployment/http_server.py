@@ -26,6 +26,7 @@ from fastapi import FastAPI, Request, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment.database import FATAL
 from hedgerow.deployment.desk import Desk, Limits, Reply, refused
 from hedgerow.deployment.http_client import MEDIA, MESSAGES
 from hedgerow.deployment.logs import log
@@ -33,7 +34,6 @@ from hedgerow.deployment.pages.html import SAFE
 from hedgerow.deployment.pages.study import state_of
 from hedgerow.deployment.wire import Code
 
-FATAL = 70  # the exit code after a failed commit: start the server again
 PLAIN = "text/plain; charset=utf-8"
 CLOSE = {"Connection": "close"}
 Part = Callable[[FastAPI, Desk], None]
@@ -161,7 +161,10 @@ def _response(desk: Desk, reply: Reply, headers: dict[str, str] | None = None) -
 
 
 async def metrics(desk: Desk) -> str:
-    """What `/metrics` shows, in the text format of Prometheus; only what is public."""
+    """What `/metrics` shows, in the text format of Prometheus; only what is public.
+
+    Processor time is rounded: finer, it would show how long single messages took.
+    """
     public, counts = await desk.public(), desk.counts
     states = Counter(state_of(client) for client in public["clients"])
     families: list[tuple[str, str, str, dict[str, float]]] = [
@@ -175,8 +178,13 @@ async def metrics(desk: Desk) -> str:
         ("sent_bytes_total", "counter", "Bytes of replies.", {"": counts.bytes_out}),
         ("queued", "gauge", "Messages that wait to be taken.", {"": desk.queued}),
         ("waiting", "gauge", "Clients that wait for an exchange.", {"": desk.waiting}),
-        ("writer_seconds_total", "counter", "Processor time of the study.", {"": counts.seconds}),
-        ("cpu_seconds_total", "counter", "Processor time.", {"": time.process_time()}),
+        (
+            "writer_seconds_total",
+            "counter",
+            "Processor time of the study.",
+            {"": round(counts.seconds, 1)},
+        ),
+        ("cpu_seconds_total", "counter", "Processor time.", {"": round(time.process_time(), 1)}),
         ("ready", "gauge", "Whether messages are taken.", {"": int(desk.ready)}),
     ]
     lines = []

@@ -139,7 +139,14 @@ class Manifest:
             resolved={},
         )
         _check_form(found)
-        return replace(found, resolved=resolved(build(found)))
+        made = replace(found, resolved=resolved(build(found)))
+        size = len(made.to_bytes())
+        if size > LONGEST:
+            raise InvalidValue(
+                f"The manifest of {len(roster)} clients has {size} bytes; at most {LONGEST} are "
+                "allowed. Make several studies with fewer clients."
+            )
+        return made
 
     @classmethod
     def read(cls, data: bytes) -> Manifest:

@@ -3,11 +3,13 @@
 Uploads, the answer that they complete and the next state are one transaction, and replies are
 returned after it. An upload of a client is counted once for each exchange; the same bytes again get
 the same answer. After a start every client must say hello before an exchange is completed: a server
-whose ledger is older than what a client has seen never answers twice.
+whose ledger is older than what a client has seen never answers twice. A hello repeats what this
+process drew when it started, so an old one does not count.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +47,7 @@ CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT
 CREATE TABLE IF NOT EXISTS head(
     client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS fork(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL, message BLOB NOT NULL,
+    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
     PRIMARY KEY(client, exchange, hash));
 CREATE TABLE IF NOT EXISTS done(
     client INTEGER PRIMARY KEY, round INTEGER NOT NULL, count INTEGER NOT NULL,
@@ -154,6 +156,7 @@ class StudyServer:
         self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
+        self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
         self._old = False  # a client has seen answers that this ledger does not have
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
@@ -205,7 +208,7 @@ class StudyServer:
                 try:
                     replies.append(self._handle(data))
                 except Refused as refusal:
-                    replies.append(wire.pack_refusal(refusal.code, refusal.text))
+                    replies.append(wire.pack_refusal(refusal.code, refusal.text, self._boot))
         self._published = self.exchange
         if self.exchange != before:  # some that wait have their answer now
             replies = [self._ready(reply) for reply in replies]
@@ -252,6 +255,8 @@ class StudyServer:
 
     def _hello(self, message: wire.Hello) -> bytes:
         client = message.client
+        if message.boot != self._boot:
+            refuse(Code.HELLO, "The server has started again. Say hello to it.")
         if message.exchange >= 0:
             seen = self._answer(message.exchange)
             if seen is None or wire.hash_of(seen) != message.seen:
@@ -304,7 +309,7 @@ class StudyServer:
         )
         if known is not None:
             if bytes(known[0]) != found:
-                self._fork(client, exchange, found, data)
+                self._fork(client, exchange, found)
             return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
         last = self._answer(exchange - 1) if 1 <= exchange <= self.exchange + 1 else None
         if exchange > self.exchange + 1 or (
@@ -361,11 +366,14 @@ class StudyServer:
             (client, count, head),
         )
 
-    def _fork(self, client: int, exchange: int, found: bytes, data: bytes) -> None:
-        """Keep a second message for the same release as evidence, and refuse the client."""
+    def _fork(self, client: int, exchange: int, found: bytes) -> None:
+        """Note the hash of a second message for the same release, and refuse the client.
+
+        The message itself may hold exact sums, so it is not kept.
+        """
         self._database.begin()
-        row = (client, exchange, found, data)
-        self._database.execute("INSERT OR IGNORE INTO fork VALUES(?, ?, ?, ?)", row)
+        row = (client, exchange, found)
+        self._database.execute("INSERT OR IGNORE INTO fork VALUES(?, ?, ?)", row)
         self.chain.add("fork", client.to_bytes(4, "little") + found)
         self.forked.add(client)
         self.trouble = f"{self.manifest.clients[client]} has signed two messages for one release"
@@ -491,6 +499,11 @@ class StudyServer:
         """Whether every client is done."""
         return len(self.done) == len(self._keys)
 
+    @property
+    def late(self) -> int:
+        """How many clients the open exchange still waits for; 0 before its first upload."""
+        return len(self._keys) - len(self._open.keys() | self.done) if self._open else 0
+
     def public(self) -> dict[str, Any]:
         """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
         uploaded = self._open.keys()
@@ -564,8 +577,8 @@ class StudyServer:
         return {self.manifest.clients[client]: bytes(message) for client, message in rows}
 
     def evidence(self) -> list[tuple[str, int, bytes]]:
-        """The second messages of forks: client, exchange, signed bytes."""
-        rows = self._database.execute("SELECT client, exchange, message FROM fork")
+        """The second messages of forks: client, exchange, hash of the signed bytes."""
+        rows = self._database.execute("SELECT client, exchange, hash FROM fork")
         return [(self.manifest.clients[c], exchange, bytes(m)) for c, exchange, m in rows]
 
     def close(self) -> None:

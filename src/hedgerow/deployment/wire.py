@@ -40,6 +40,10 @@ LONGEST = 2**24
 MOST = 2**62
 """All numbers in messages are below it."""
 NOTHING = bytes(32)
+BOOT = 16
+"""The bytes that a server draws when it starts; a hello repeats them."""
+UNKNOWN = bytes(BOOT)
+"""In the hello of a client that does not know them yet."""
 NONE = -1
 """The exchange of a party that has seen or sent nothing yet."""
 
@@ -56,7 +60,8 @@ class Code(IntEnum):
     NOT_JOINED = 4
     """The client has not signed the study. Send `Join`."""
     HELLO = 5
-    """The server has started again and wants to compare ledgers first. Send `Hello`."""
+    """The server has started again and wants to compare ledgers first. Send `Hello`, with the
+    bytes that this refusal holds."""
     OLD_CLIENT = 6
     """The client's ledger is older than what the server has of it: a restored copy."""
     OLD_SERVER = 7
@@ -80,12 +85,16 @@ TRY_AGAIN = frozenset({Code.BUSY, Code.STOPPED})
 
 
 class Refused(HedgerowError):
-    """The other side refuses a message, or its message is refused here."""
+    """The other side refuses a message, or its message is refused here.
 
-    def __init__(self, code: Code, text: str) -> None:
+    `boot` is what the server drew when it started, if the code is HELLO.
+    """
+
+    def __init__(self, code: Code, text: str, boot: bytes = UNKNOWN) -> None:
         super().__init__(text)
         self.code = code
         self.text = text
+        self.boot = boot
 
 
 @dataclass(frozen=True)
@@ -109,17 +118,19 @@ class Join(Message):
 class Hello(Message):
     """How far a client is: the last answer that it has seen, and the head of its log.
 
-    `nonce` is fresh, so that an old reply cannot be shown again.
+    `nonce` is fresh, so that an old reply cannot be shown again. `boot` is what the server drew
+    when it started, so that an old hello cannot be shown to a later process.
     """
 
     kind: ClassVar[bytes] = b"H"
-    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16s")
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16s16s")
     client: int
     exchange: int
     seen: bytes
     count: int
     head: bytes
     nonce: bytes
+    boot: bytes
 
 
 @dataclass(frozen=True)
@@ -304,14 +315,16 @@ def hash_of(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def pack_refusal(code: Code, text: str) -> bytes:
+def pack_refusal(code: Code, text: str, boot: bytes = UNKNOWN) -> bytes:
     """The bytes of a refusal; they are not signed and hold no value.
+
+    With the code HELLO, `boot` comes before the text.
 
     >>> error = read_refusal(pack_refusal(Code.SIZE, "Too long."))
     >>> error.code.name, error.text
     ('SIZE', 'Too long.')
     """
-    return REFUSAL + bytes([code]) + text.encode()[:200]
+    return REFUSAL + bytes([code]) + (boot if code is Code.HELLO else b"") + text.encode()[:200]
 
 
 def read_refusal(data: bytes) -> Refused:
@@ -320,7 +333,9 @@ def read_refusal(data: bytes) -> Refused:
         code = Code(data[1])
     except (IndexError, ValueError):
         code = Code.FORM
-    return Refused(code, one_line(bytes(data[2:202]).decode("utf-8", "replace")))
+    start = 2 + (BOOT if code is Code.HELLO else 0)
+    text = one_line(bytes(data[start : start + 200]).decode("utf-8", "replace"))
+    return Refused(code, text, bytes(data[2:start]).ljust(BOOT, b"\0"))
 
 
 def pack_manifest(signature: bytes, manifest: bytes) -> bytes:

@@ -44,7 +44,8 @@ class Signature:
         """Who signed."""
         if self.signer is None:
             return "not signed: anyone could have written it"
-        return f"signed by {self.signer}, {'the expected key' if self.checked else 'not checked'}"
+        known = "the expected key" if self.checked else "not compared with a known key"
+        return f"signed by {self.signer}, {known}"
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,6 @@ def _account(account: Account) -> Html:
             [
                 ("Data set", account.name),
                 ("Spent by all studies", joined(account.spent_words(), meter)),
-                ("Public key, which the server knows", code(account.public_key)),
             ]
         ),
         table("What was charged", ("study", "joined", "cost", "digest"), rows)
@@ -163,6 +162,7 @@ def _now(client: StudyClient) -> Html:
             ("Next exchange", following),
             ("Entries in the log", client.chain.count),
             ("Head of the log", code(client.chain.head.hex())),
+            ("Public key, which the server knows", code(client.account.public_key)),
         ]
     )
 

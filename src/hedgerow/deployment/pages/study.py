@@ -149,7 +149,7 @@ def _now(public: Mapping[str, Any]) -> Html:
                 ),
             ),
             ("Expert followed", _play(public["play"])),
-            ("Switches left", "no limit" if left is None else left),
+            *([] if left is None else [("Switches left", left)]),
             ("If a client is silent", rule_of(public["closing"]).words),
         ]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hedgerow.deployment.closing import rule_of
 from hedgerow.records.ledger import AccountRecord, LedgerRecord
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.phrases import counted, listed
@@ -11,13 +12,6 @@ CHARGED = (
     "THESE DATA ARE USED ONLY IN STUDIES THAT ARE CHARGED TO THE ACCOUNT OF THE DATA SET: each "
     "other use would add its epsilon."
 )
-SILENT = {
-    "wait": "If a client is silent, the others wait for it.",
-    "fold": "If a client is silent, an exchange may close without it; its late upload enters the "
-    "exchange that is open when it arrives.",
-    "drop": "If a client is silent, an exchange may close without it; its late upload is never "
-    "counted.",
-}
 
 
 def only_here(statement: Statement) -> str:
@@ -92,7 +86,7 @@ def ledger_words(statement: Statement) -> list[str]:
     texts.append(
         f"The log {'; that '.join(logs)}. Every hash was computed again for this statement."
     )
-    return [*texts, SILENT.get(ledger.closing, ledger.closing)]
+    return [*texts, f"If a client is silent, {rule_of(ledger.closing).words}."]
 
 
 def _account_log(account: AccountRecord) -> str:
