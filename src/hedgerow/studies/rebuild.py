@@ -197,13 +197,13 @@ def _traits(environment: Environment, recorded: AlgorithmRecord) -> Traits:
     try:
         return environment.traits
     except MissingData:
-        said = recorded.guarantees
+        guarantees = recorded.guarantees
         return Traits(
             features=frozenset(
                 feature
                 for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items()
-                if any(assumption.name in one.assumes for one in said)
-                or (narrower and any(narrower in one.adjacency for one in said))
+                if any(assumption.name in one.assumes for one in guarantees)
+                or (narrower and any(narrower in one.adjacency for one in guarantees))
             )
         )
 
