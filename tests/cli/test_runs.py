@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import hedgerow as hr
+from hedgerow.cli.runs import SHOWN, cells
+from hedgerow.studies.storage.listing import ListedRun
 from hedgerow.studies.study import Study
 from support.command import Command
 
@@ -49,6 +52,16 @@ def test_runs_are_listed_with_what_one_looks_for(hedgerow: Command, tmp_path: Pa
     chosen = hedgerow("runs", "--tag", "paper", "--tag", "new", "--json").document()
     assert [row["run"] for row in chosen["runs"]] == ["runs/more/second"]
     assert hedgerow("runs", "--tag", "nothing").out == "No finished runs in runs.\n"
+    here = hedgerow("runs", ".", "--tag", "nothing").out
+    assert here == f"No finished runs in {tmp_path}.\n"
+
+
+def test_a_run_of_many_algorithms_is_shown_in_a_few_lines() -> None:
+    names = tuple((f"a{i}", "hedge") for i in range(20))
+    many = ListedRun(Path("runs/many"), "Many", "2026-11-16T12:00", algorithms=names)
+    lines = cells(many)[3].splitlines()
+    assert (len(lines), lines[-1]) == (SHOWN, "and 13 more (--json)")
+    assert len(cells(replace(many, algorithms=names[:SHOWN]))[3].splitlines()) == SHOWN
 
 
 def test_tags_are_words(hedgerow: Command, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_gaps_that_are_not_declared_are_refused_with_the_way_out(tmp_path: Path)
     losses = _gapped()
     way_out = r'For gaps, declare missing = "absent"\.$'
     for bad in (losses, np.ma.masked_invalid(losses)):
-        with pytest.raises(hr.InvalidValue, match=way_out):
+        with pytest.raises(hr.InvalidValue, match=r'RecordedArray\(losses, missing="absent"\)\.$'):
             hr.run(bad, {"a": hr.Hedge()}, seeds=1)
     for drop in (True, False):
         _write(tmp_path / "a.csv", losses, drop)

@@ -95,6 +95,16 @@ def test_on_own_data_it_warns_and_leaves_out_who_does_not_fit(law: Ranking) -> N
     assert f"{best.label}" in str(ranking)
 
 
+def test_each_row_has_the_guess_on_its_own_worst_stream(law: Ranking) -> None:
+    head, *body = law.table()
+    assert head[2:4] == ["worst stream", "guess"]
+    guess = {row.stream: f"{row.guess:.2f}" for row in (*law.private, *law.open)}
+    assert len(set(guess.values())) > 1
+    assert [cells[3] for cells in body] == [guess[cells[2]] for cells in body]
+    own = hr.choose(np.random.default_rng(0).random((8, 2, 2)), seeds=1).table()
+    assert (own[0][2], own[-1][0]) == ("proven", "a uniform guess")
+
+
 def test_guessing_is_called_guessing() -> None:
     hopeless = hr.choose("never", clients=1, experts=4, horizon=16, epsilon=1e-3, seeds=3)
     assert hopeless.best.guesses
@@ -108,7 +118,7 @@ def test_what_is_wrong_is_named() -> None:
         ({"trust": "nobody"}, "Expected trust='nobody' in"),
         ({"every": 0}, "Expected every=0"),
         ({"epsilon": -1.0}, "Expected epsilon=-1.0 > 0"),
-        ({"losses": np.zeros((4, 2, 2)), "clients": 3}, "only without data"),
+        ({"losses": np.zeros((4, 2, 2)), "clients": 3}, "the data have a size"),
     )
     for options, message in cases:
         with pytest.raises(hr.InvalidValue, match=message):
@@ -126,5 +136,9 @@ def test_the_command_prints_the_ranking(hedgerow: Command, tmp_path: Path) -> No
     assert "On your data: 2 clients, 2 experts, 9 rounds" in shown
     assert LOOKED in shown
     assert ANYWAY in shown
+    (tmp_path / "b.csv").write_text("week,site,x\n1,a,0.5\n")
+    named = hedgerow("choose", str(tmp_path / "b.csv")).err
+    assert "Expected a column 'round'" in named
+    assert "give a study such as examples/stations.toml" in named
     both = hedgerow("choose", str(tmp_path / "a.csv"), "--losses", "law").err
     assert "Give a file or --losses, not both" in both

@@ -26,6 +26,7 @@ from hedgerow.studies.rebuild import check_certificates, family_of
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
+from hedgerow.studies.study import Study
 from support.command import STUDY, Command
 from support.paths import EXAMPLES
 
@@ -407,3 +408,51 @@ def test_an_algorithm_cannot_be_left_out_of_the_record(made: Command, tmp_path: 
     refused = made("statement", "results")
     assert refused.code == 2
     assert "but config.toml has" in refused.err
+
+
+GAPS = """
+title = "Gaps"
+seeds = 2
+alone = true
+[environment]
+name = "forecasts"
+path = "stations.csv"
+round = "date"
+client = "station"
+target = "measured"
+largest_error = 50.0
+missing = "absent"
+[[algorithms]]
+name = "phased_selection"
+[[algorithms]]
+name = "hedge"
+"""
+
+
+def test_a_run_with_gaps_is_checked_where_the_data_are_not(
+    hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who signs has the run folder, and not the losses."""
+    monkeypatch.setattr(Study, "plot", lambda _, path: Path(path).write_bytes(b""))
+    shutil.copy(EXAMPLES / "stations.csv", tmp_path / "stations.csv")
+    (tmp_path / "study.toml").write_text(GAPS)
+    (tmp_path / "run").mkdir()
+    write_study(run_study(load(tmp_path / "study.toml"), workers=1), tmp_path / "run", Path("run"))
+    assert "The data are not here" not in hedgerow("verify", "run").out
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "stations.csv").rename(tmp_path / "elsewhere" / "stations.csv")
+    answer = hedgerow("verify", "run")
+    assert (answer.code, "The data are not here" in answer.out) == (0, True), answer.out
+    shutil.copytree(tmp_path / "run", tmp_path / "received")
+    stated = hedgerow("statement", "received")
+    assert (stated.code, "hedgerow statement received --audit" in stated.out) == (0, True)
+    missing = hedgerow("run", "run/config.toml", "--set", "seeds=1", "--out", "again")
+    assert "--data DIR" in missing.err
+    found = hedgerow(
+        *("run", "run/config.toml", "--set", "seeds=1", "--out", "again", "--data", "elsewhere")
+    )
+    assert found.code == 0, found.err
+    assert str(tmp_path / "elsewhere") in (tmp_path / "again" / "config.toml").read_text()
+    _edit(tmp_path / "run", _claim_less)
+    refused = hedgerow("statement", "run")
+    assert (refused.code, "the recorded choices give" in refused.err) == (2, True)

@@ -122,4 +122,12 @@ def _own(file: Path) -> Environment:
     """The losses of a file; gaps are allowed, because nothing is certified here."""
     if file.suffix == ".toml":
         return load(file).environment
-    return Recorded(str(file), missing="absent")
+    found = Recorded(str(file), missing="absent")
+    try:
+        _ = found.setting
+    except InvalidValue as error:
+        raise InvalidValue(
+            f"{error} For forecasts, or other names of columns, give a study such as "
+            "examples/stations.toml instead of the file."
+        ) from None
+    return found

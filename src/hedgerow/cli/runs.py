@@ -16,6 +16,8 @@ from hedgerow.core.text import one_line
 from hedgerow.studies.storage.listing import ListedRun, listed_runs
 from hedgerow.studies.storage.unfinished import RUNS, all_unfinished
 
+SHOWN = 8  # lines of one run
+
 
 def runs(
     folder: Annotated[Path, typer.Argument(help="The folder to look in.")] = RUNS,
@@ -49,10 +51,11 @@ def runs(
     if found:
         table = new_table(("run", "title", "written", "regret", "tags"))
         for run in found:
-            table.add_row(*map(Text, _cells(run)))
+            table.add_row(*map(Text, cells(run)))
         OUT.print(table)
     else:
-        OUT.print(f"No finished runs in {folder}.", markup=False)
+        place = folder if folder.name else folder.absolute()
+        OUT.print(f"No finished runs in {place}.", markup=False, soft_wrap=True)
     for left in unfinished:
         OUT.print(
             f"unfinished: {left.final}, {left.words()}; {left.command}",
@@ -61,7 +64,7 @@ def runs(
         )
 
 
-def _cells(run: ListedRun) -> tuple[str, ...]:
+def cells(run: ListedRun) -> tuple[str, ...]:
     """Run, title, date, one line for each algorithm, tags."""
     if run.problem is not None:
         return (str(run.path), one_line(run.problem), "", "", "")
@@ -72,5 +75,7 @@ def _cells(run: ListedRun) -> tuple[str, ...]:
         else f"{one_line(name)}, deployed"
         for label, name in run.algorithms
     ]
+    if len(lines) > SHOWN:
+        lines = [*lines[: SHOWN - 1], f"and {len(lines) - SHOWN + 1} more (--json)"]
     date = one_line(run.written.replace("T", " ")[:16])
     return str(run.path), one_line(run.title), date, "\n".join(lines), one_line(", ".join(run.tags))

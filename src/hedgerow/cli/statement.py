@@ -118,7 +118,7 @@ def statement(
         OUT.print(str(place / names[label]), style="bold", markup=False, soft_wrap=True)
         for text in plain_words(stated):
             print_indented(text, style="red" if is_loud(text) else None)
-        print_indented(f"audit: {audit_words(stated)}")
+        print_indented(f"audit: {audit_words(stated, run)}")
         for text in ledger_words(stated):
             print_indented(text)
     OUT.print(f"{run}: {signature.words}", markup=False, soft_wrap=True)

@@ -16,6 +16,11 @@ from hedgerow.studies.storage.digest import sign as sign_digest
 from hedgerow.studies.storage.digest import verify as verify_digest
 from hedgerow.studies.storage.finished import finished_record
 
+UNSEEN = (
+    "The data are not here: the number of clients, experts and rounds, the gaps and the losses "
+    "are as the record says."
+)
+
 
 def verify(
     run: Annotated[
@@ -53,9 +58,9 @@ def verify(
     prepare(plugin)
     record = finished_record(run)
     found = verify_digest(run, key)
-    differences = list(found.differences)
+    differences, seen = list(found.differences), True
     try:
-        check_certificates(record, run)
+        seen = check_certificates(record, run)
     except HedgerowError as error:
         differences.append(str(error))
     if sign is not None:
@@ -65,11 +70,13 @@ def verify(
         found = verify_digest(run, key)
     ok = found.ok and not differences
     if json:
-        print_json(_document(run, found, differences, ok))
+        print_json({**_document(run, found, differences, ok), "data_found": seen})
         return 0 if ok else 1
     for line in differences:
         OUT.print(f"differs: {line}", markup=False, soft_wrap=True)
     OUT.print(f"{'ok' if ok else 'not ok'}: {run}, {found.words()}", markup=False, soft_wrap=True)
+    if not seen:
+        OUT.print(UNSEEN, markup=False)
     OUT.print(f"sha256 {found.sha256}", markup=False, soft_wrap=True)
     for name in not_covered(run):
         OUT.print(

@@ -141,37 +141,43 @@ class Ranking:
     def lines(self) -> list[str]:
         """What to read with the table."""
         first = self.best
+        guess = "guess: regret of a uniform guess on the worst stream. " if self._several else ""
         found = [
-            "proven: bound on the expected regret that covers these losses. price: regret above "
-            "that of the best algorithm without privacy.",
+            f"{guess}proven: bound on the expected regret that covers these losses. price: regret "
+            "above that of the best algorithm without privacy.",
             "On the hardest losses of this kind and size, no algorithm with this budget has a "
             f"regret below {self.least:.3g}.",
         ]
         if first.guesses:
             found.append("No private algorithm is clearly better than guessing here.")
         elif any(row.guesses for row in self.private):
-            worse = ", ".join(row.label for row in self.private if row.guesses)
+            worse = "; ".join(row.label for row in self.private if row.guesses)
             found.append(f"Not clearly better than guessing: {worse}.")
         found += [f"Left out: {label}: {why}" for label, why in self.left_out.items()]
         return [*found, ANYWAY, *([LOOKED] if self.looked else [])]
 
+    @property
+    def _several(self) -> bool:
+        """Whether not all rows have the same worst stream."""
+        return len({row.stream for row in (*self.private, *self.open)}) > 1
+
     def table(self) -> list[list[str]]:
         """The cells of the table, with headings."""
-        several = len({row.stream for row in (*self.private, *self.open)}) > 1
-        head = ["", "expected regret", *(["worst stream"] if several else []), "proven", "price"]
+        several = self._several
+        worst = ["worst stream", "guess"] if several else []
         body = [
             [
                 row.label + ("" if row.trust else " (not private)"),
                 row.expected.words(),
-                *([row.stream] if several else []),
+                *([row.stream, f"{row.guess:.2f}"] if several else []),
                 "-" if row.proven is None else bound_words(row.proven),
                 f"{row.price:+.2f}" if row.trust else "",
             ]
             for row in (*self.private, *self.open)
         ]
-        first = self.best
-        guess = ["a uniform guess", f"{first.guess:.2f}", *([first.stream] if several else [])]
-        return [head, *body, [*guess, "", ""]]
+        if not several:
+            body.append(["a uniform guess", f"{self.best.guess:.2f}", "", ""])
+        return [["", "expected regret", *worst, "proven", "price"], *body]
 
     def __str__(self) -> str:
         return "\n".join([self.question, aligned(self.table()), *self.lines()])
@@ -257,8 +263,10 @@ def choose(
     expect(trust in TRUSTS, "trust", trust, f"in {TRUSTS}")
     data = RecordedArray(losses) if isinstance(losses, np.ndarray) else losses
     if isinstance(data, Environment):
-        size = (clients, experts, horizon)
-        expect(size == (None, None, None), "clients, experts, horizon", size, "only without data")
+        if (clients, experts, horizon) != (None, None, None):
+            raise InvalidValue(
+                "Give clients, experts and horizon only without data: the data have a size."
+            )
         games, known, setting = {OWN: data}, "rarely" if best_loss else "fixed", data.setting
         words = f"On your data: {_size(setting)}"
     else:

@@ -290,7 +290,8 @@ def check_format(file: Path, known: str) -> None:
 def read_record(run: Path) -> RunRecord:
     """Read the record of a run folder."""
     if run.is_file():
-        raise InvalidValue(f"{run} is a file, not a run folder. Give the folder {run.parent}.")
+        parent = run.parent if run.parent.name else run.parent.absolute()
+        raise InvalidValue(f"{run} is a file, not a run folder. Give the folder {parent}.")
     if not run.is_dir():
         raise InvalidValue(f"There is no run folder at {run}. Check the path.")
     file = run / FILE

@@ -15,9 +15,10 @@ from typing import Any
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core import convex, domain, losses
+from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.losses import Family
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.protocol import SHOWN_BY_THE_GAME, Algorithm, AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record
@@ -34,8 +35,11 @@ FAMILIES = {
 }
 
 
-def check_certificates(run: RunRecord, folder: Path) -> None:
+def check_certificates(run: RunRecord, folder: Path) -> bool:
     """Raise if a certificate of a run is not what the recorded choices give.
+
+    Return whether recorded data were there. If not, the size of the game, its gaps and the
+    fingerprint of its losses are believed.
 
     Parameters
     ----------
@@ -57,8 +61,10 @@ def check_certificates(run: RunRecord, folder: Path) -> None:
                 f"config.toml has {', '.join(labels[0])}. {_advice(run)}"
             )
         _check_seeds(run, folder, config)
+    complete = True
     for recorded in run.algorithms:
-        again = _deployed(recorded) if config is None else _studied(recorded, config)
+        again, seen = (_deployed(recorded), True) if config is None else _studied(recorded, config)
+        complete = complete and seen
         found = first_difference(_compared(recorded), _compared(again))
         if found is not None:
             place, was, now = found
@@ -66,6 +72,7 @@ def check_certificates(run: RunRecord, folder: Path) -> None:
                 f"{folder / 'privacy.json'} is not the certificate of {recorded.label!r}: "
                 f"{place} is {was}, but the recorded choices give {now}. {_advice(run)}"
             )
+    return complete
 
 
 def _check_seeds(run: RunRecord, folder: Path, config: StudyConfig) -> None:
@@ -159,8 +166,8 @@ def _config(file: Path, run: RunRecord) -> StudyConfig:
         raise InvalidValue(f"Cannot rebuild the study of {file}: {error}{hint}") from error
 
 
-def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
-    """The record of an algorithm of a study, as the study would be recorded now."""
+def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> tuple[AlgorithmRecord, bool]:
+    """The record of an algorithm of a study, as it would be now; whether its data are there."""
     table = to_table(config)
     found = [
         (row, entry)
@@ -172,15 +179,17 @@ def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
     ((row, entry),) = found
     environment = config.environment_of(entry)
     choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
-    fresh = environment.traits.fresh
+    seen = True
     try:
+        fresh = environment.traits.fresh
         built = config.build(entry)
         shown = not fresh and not environment.traits.sees_plays
         losses = environment.fingerprint() if shown else None
-    except MissingData:  # the data have moved: the record has the size of the game
-        built = entry.algorithm.build(_setting(recorded)).in_game(environment.traits)
-        losses = recorded.losses
-    return algorithm_record(
+    except MissingData:  # the data have moved: the record has the size of the game, and its gaps
+        seen, traits, losses = False, _traits(environment, recorded), recorded.losses
+        fresh = traits.fresh
+        built = entry.algorithm.build(_setting(recorded)).in_game(traits)
+    again = algorithm_record(
         recorded.label,
         built,
         choices,
@@ -189,6 +198,23 @@ def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
         row.get("environment", table["environment"]),
         losses,
     )
+    return again, seen
+
+
+def _traits(environment: Environment, recorded: AlgorithmRecord) -> Traits:
+    """What the game shows; if only the data tell, what the record says that it shows."""
+    try:
+        return environment.traits
+    except MissingData:
+        guarantees = recorded.guarantees
+        return Traits(
+            features=frozenset(
+                feature
+                for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items()
+                if any(assumption.name in one.assumes for one in guarantees)
+                or (narrower and any(narrower in one.adjacency for one in guarantees))
+            )
+        )
 
 
 def _deployed(recorded: AlgorithmRecord) -> AlgorithmRecord:

@@ -32,15 +32,23 @@ def directories(here: bool = False) -> list[Path]:
     ]
 
 
+def _places(names: Sequence[str], folders: Sequence[Path]) -> list[Path]:
+    """Where a file may be; one with an absolute path may have moved to the folder of `--data`."""
+    there = (folder / name for folder in folders for name in names)
+    absolute = [Path(name).name for name in names if Path(name).is_absolute()]
+    moved = (folder / name for folder in _named(CHOSEN) for name in absolute)
+    return list(dict.fromkeys((*there, *moved)))
+
+
 def beside(name: str, folder: Path) -> str:
     """Return the absolute path of a file that a study file in `folder` names, if there is one.
 
     It is looked for in the folder of `--data`, then in `folder`, then as `find` does. A name that
     is not found stays as it is: it is reported when the file is read.
     """
-    for place in (*_named(CHOSEN), folder, *directories(here=True)):
-        if (place / name).is_file():
-            return str((place / name).absolute())
+    for file in _places((name,), (*_named(CHOSEN), folder, *directories(here=True))):
+        if file.is_file():
+            return str(file.absolute())
     return name
 
 
@@ -51,12 +59,10 @@ def find(name: str, source: str = "", *, here: bool = False) -> Path:
 
 def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
     """Return the first of several equivalent files, in the first data folder that has one."""
-    places = directories(here)
-    for place in places:
-        for name in names:
-            if (place / name).is_file():
-                return place / name
-    looked = " or ".join(dict.fromkeys(str((place / names[0]).absolute()) for place in places))
+    for file in _places(names, directories(here)):
+        if file.is_file():
+            return file
+    looked = " or ".join(str(file.absolute()) for file in _places(names[:1], directories(here)))
     get = f"Get it from {source} and put it there" if source else "Put it there"
     raise MissingData(
         f"Data file {names[0]!r} not found at {looked}. {get}, or name its folder with --data DIR."

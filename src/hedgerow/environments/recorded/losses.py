@@ -36,6 +36,8 @@ from hedgerow.environments.recorded.table import (
     split,
 )
 
+GAPS_IN_ARRAYS = 'For gaps, use hr.RecordedArray(losses, missing="absent").'
+
 
 class Recording(Environment):
     """Replays consecutive rounds of an array, as views; zeros where something is missing."""
@@ -135,7 +137,7 @@ class RecordedArray(Recording):
         given = np.asarray(self.losses)
         hidden = isinstance(self.losses, np.ma.MaskedArray) and self.losses.mask.any()
         if hidden and self.missing is None:
-            raise InvalidValue(f"Expected losses with none masked. {DECLARE}")
+            raise InvalidValue(f"Expected losses with none masked. {GAPS_IN_ARRAYS}")
         if given.ndim != 3 or given.dtype.kind not in "biuf":
             raise InvalidValue(
                 f"Expected losses as numbers of shape (rounds, clients, experts), "
@@ -154,7 +156,8 @@ class RecordedArray(Recording):
         try:
             check_unit_range("loss", values)
         except InvalidValue as error:
-            raise InvalidValue(f"{error} {DECLARE}" if np.isnan(values).any() else error) from None
+            gaps = f" {GAPS_IN_ARRAYS}" if np.isnan(values).any() else ""
+            raise InvalidValue(f"{error}{gaps}") from None
         object.__setattr__(self, "losses", round_to_lattice(values))
 
 

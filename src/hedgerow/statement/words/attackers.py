@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp
+from pathlib import Path
 
 from hedgerow.core.certificate import Person, Site
 from hedgerow.core.rounding import rounded_up
@@ -205,11 +206,14 @@ def _point_words(point: Quote | None) -> str:
     )
 
 
-def audit_words(statement: Statement) -> str:
-    """The result and its confidence, then the strongest attacks."""
+def audit_words(statement: Statement, folder: Path | None = None) -> str:
+    """The result and its confidence, then the strongest attacks.
+
+    `folder` is where the run is now; None: where it was written.
+    """
     audit = statement.audit
     if audit is None:
-        command = f"hedgerow statement {statement.run.run} --audit"
+        command = f"hedgerow statement {folder or statement.run.run} --audit"
         return f"not audited. To attack the algorithm and state the result: `{command}`"
     attacks, planted = (
         [row for row in audit.rows if (row.expected == "violated") is bad] for bad in (False, True)
