@@ -275,7 +275,7 @@ class Potential(AlgorithmSpec):
             certificate=trusted_server(
                 setting=setting,
                 curve=self._cost(server),
-                claimed=claim if self.printed else None,
+                claimed=claim if self.printed and self.rate is None else None,
                 proof=Proof("potential.md", anchor),
                 calibration="published" if self.printed else "certified",
                 channels=CHANNELS,
