@@ -257,6 +257,11 @@ def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> No
         assert guarantee.curve.stated()[0] > 1.0
 
 
+def test_no_claim_is_stated_for_another_rate() -> None:
+    algorithm = Potential(test="potential", rate=0.5).build(Setting(10, 100, 512))
+    assert algorithm.certificate.guarantee(Observer.PEER).claimed is None
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "contract",

@@ -362,3 +362,15 @@ def test_a_study_tells_its_notes_in_print_and_in_its_folder(
     ).document()["notes"]
     assert told["dartboard"] == [said, guess]
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["notes"] == told
+
+
+def test_a_learner_whose_experts_sleep_states_no_bound_for_losses_that_do_not_react() -> None:
+    """What is reported of a sleeping expert is the loss of the play: reports react to the plays."""
+    kept = {}
+    for spec in (hr.ShrinkingDartboard(), hr.PhasedSelection(), hr.RandomPrefix(), hr.Hedge()):
+        game: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 64}
+        awake, asleep = (hr.Learner(spec, **game, sleeping=may).algorithm for may in (False, True))
+        assert awake.regret_bound is not None
+        kept[asleep.name] = asleep.regret_bound == awake.regret_bound
+        assert kept[asleep.name] or asleep.regret_bound is None
+    assert [name for name, stays in kept.items() if stays] == ["hedge"]  # it is for all reports

@@ -190,6 +190,25 @@ def test_the_bound_is_of_the_server_that_plays() -> None:
     assert found[1e-6] < found[0.0]
 
 
+@pytest.mark.parametrize("best_loss", [0.3, 1.7])
+def test_the_bound_counts_the_whole_threshold(
+    best_loss: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run may lose is the threshold that the server uses, to the last lattice unit."""
+    asked: list[tuple[Game, Runs]] = []
+
+    def seen(game: Game, runs: Runs) -> float:
+        asked.append((game, runs))
+        return 1.0
+
+    monkeypatch.setattr("hedgerow.algorithms.sparse_vector.sparse_vector.regret_bound", seen)
+    algorithm = proved(10.0, Setting(3, 8, 101), best_loss=best_loss)
+    ((game, runs),) = asked
+    assert isinstance(algorithm.server, RecencySelector)
+    counted = game.clients * game.best_loss + runs.margin
+    assert counted == pytest.approx(algorithm.server.threshold, rel=1e-12)
+
+
 # Where it is stated
 
 
@@ -244,6 +263,9 @@ def test_the_printed_bound_follows_the_paper() -> None:
     wait = 16 * np.log(2 * 128**2 / 0.1) / 2.0
     exact = kappa / 10 * (10 * 1.5 + wait + 4 / eta + 10 * 4)
     assert parameters["printed_regret_bound"] == pytest.approx(exact)
+    for by_hand in ({"switches": 1}, {"threshold": 0.0}):  # the paper says nothing about these
+        changed = replace(spec, **by_hand).build(Setting(10, 100, 512))
+        assert "printed_regret_bound" not in changed.parameters
 
 
 def test_both_published_numbers_of_draws_are_offered_by_name() -> None:

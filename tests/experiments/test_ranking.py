@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
-from hedgerow.experiments.ranking import ANYWAY, LOOKED, Ranking
+from hedgerow.environments.hard.lower_bounds import (
+    coin_regret,
+    consensus_regret,
+    hidden_expert_regret,
+)
+from hedgerow.experiments.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
 from support.command import Command
 
 SMALL: dict[str, Any] = {"clients": 8, "experts": 4, "horizon": 48}
@@ -69,6 +73,23 @@ def test_lower_bounds_are_those_of_the_kind(law: Ranking) -> None:
     fixed = hr.choose("fixed", clients=2, experts=3, horizon=32, seeds=1)
     assert fixed.least == max(hidden_expert_regret(hr.Setting(2, 3, 32), 1.0), coin_regret(3, 32))
     assert all(row.proven is None or row.proven < 32 for row in fixed.private)
+
+
+def test_losses_that_react_are_played_by_several_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every client uses up columns: there are experts enough, and the least regret is not 0."""
+    short = {"consensus_columns": hr.ConsensusColumns(experts=8, horizon=3)}
+    monkeypatch.setattr("hedgerow.experiments.ranking.streams", lambda: short)
+    ranking = hr.choose("reacting", clients=2, epsilon=1.0, seeds=1)
+    assert ranking.setting == hr.Setting(2, 14, 3)
+    assert ranking.least == max(hidden_expert_regret(ranking.setting, 1.0), coin_regret(14, 3)) > 0
+
+
+@pytest.mark.parametrize("experts", [2, 40])
+def test_few_experts_have_few_columns(experts: int) -> None:
+    """The bound for columns without end is a share of all rounds, which few experts do not show."""
+    setting, coins = hr.Setting(1, experts, 2**13), coin_regret(experts, 2**13)
+    assert unavoidable(REACTING, setting, 0.1, 0.0) == coins < 100
+    assert consensus_regret(2**13, 0.1) > 2000
 
 
 def test_known_best_loss_makes_one_more_candidate() -> None:

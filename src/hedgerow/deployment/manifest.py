@@ -19,7 +19,7 @@ from typing import Any
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import LEDGERS, Guarantee, with_public_mask
-from hedgerow.core.environment import Feature, Traits
+from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.rounding import round_down
@@ -289,10 +289,7 @@ def build(manifest: Manifest) -> Algorithm:
     family = family_of(str(size["family"])) if "family" in size else LOSSES
     setting = Setting(len(manifest.roster), size["experts"], size["horizon"], family=family)
     plays = manifest.plays
-    built = private_algorithm(spec, setting, Feature.ABSENT_CLIENTS in plays)
-    if Feature.SLEEPING_EXPERTS in plays:
-        asleep = Traits(features=frozenset({Feature.SLEEPING_EXPERTS}))
-        built = built.in_game(asleep)
+    built = private_algorithm(spec, setting, *(feature in plays for feature in PLAYED))
     check_deployable(built)
     deployed = built.closed_by(rule_of(manifest.closing).name)
     return replace(deployed, certificate=with_public_mask(deployed.certificate, LEDGERS))

@@ -441,7 +441,12 @@ def _in_public(algorithm: Algorithm, absent: bool, sleeping: bool) -> Algorithm:
     Traits(features=gone).require_support(algorithm.name, algorithm.supports)
     if gone and algorithm.setting.deciders is not None:
         raise Unsupported("Clients can be absent, and experts sleep, only where the clients play.")
-    return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
+    game = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
+    bound = game.regret_bound
+    if sleeping and bound is not None and bound.covers != "adaptive":
+        # what is reported of sleeping experts reacts to the plays (`proofs/masks.md`)
+        return replace(game, regret_bound=None)
+    return game
 
 
 def made_with(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, nearest
 from hedgerow.environments.adversaries import covered
+from hedgerow.environments.hard.columns import MOST_USED
 from hedgerow.environments.hard.lower_bounds import (
     coin_regret,
     consensus_regret,
@@ -285,7 +287,7 @@ def choose(
     )
     measured = _measured(entrants, games, seeds, progress)
     rows = _ranked(entrants, games, measured)
-    least = _least(known, setting, epsilon, delta)
+    least = unavoidable(known, setting, epsilon, delta)
     private = tuple(row for row in rows if row.trust is not None)
     if not private:
         raise InvalidValue(f"No private algorithm fits. {' '.join(left_out.values())}")
@@ -299,13 +301,17 @@ def _size(setting: Setting) -> str:
 
 
 def _games(names: Sequence[str], setting: Setting, best_loss: float) -> dict[str, Environment]:
-    """The streams in the given setting; those that react keep their own experts and rounds."""
+    """The streams in the given setting.
+
+    Those that react keep their own rounds, and have experts enough for all clients.
+    """
     found: dict[str, Environment] = {}
     for name in names:
         game: Any = streams()[name]
         known = {f.name for f in fields(game)}
         if name == "consensus_columns":
-            found[name] = replace(game, clients=setting.clients)
+            enough = 2 * ceil(setting.clients * game.horizon / MOST_USED)
+            found[name] = replace(game, clients=setting.clients, experts=enough)
             continue
         size = {k: getattr(setting, k) for k in ("clients", "experts", "horizon") if k in known}
         more = {"best_loss": best_loss} if best_loss and "best_loss" in known else {}
@@ -448,11 +454,16 @@ def _proven(spec: AlgorithmSpec, games: Mapping[str, Environment]) -> float | No
     return max(found)
 
 
-def _least(known: str, setting: Setting, epsilon: float, delta: float) -> float:
-    """A regret that no algorithm with this budget avoids on every stream of the kind."""
-    if known == REACTING:
-        return consensus_regret(setting.rounds, epsilon, setting.clients) if delta == 0 else 0.0
-    hidden = hidden_expert_regret(setting, epsilon, delta)
-    if known == "fixed":
-        return max(hidden, coin_regret(setting.experts, setting.rounds))
-    return hidden
+def unavoidable(known: str, setting: Setting, epsilon: float, delta: float) -> float:
+    """A regret that no algorithm with this budget avoids on every stream of the kind.
+
+    Losses that may react may also be fixed in advance. The bound for columns needs one that nobody
+    has played: with few experts it holds for the first rounds only.
+    """
+    least = hidden_expert_regret(setting, epsilon, delta)
+    if known in ("fixed", REACTING):
+        least = max(least, coin_regret(setting.experts, setting.rounds))
+    rounds = min(setting.rounds, (setting.experts // 2 - 1) // setting.clients)
+    if known == REACTING and delta == 0 and rounds > 0:
+        least = max(least, consensus_regret(rounds, epsilon, setting.clients))
+    return least

@@ -274,7 +274,11 @@ class Potential(AlgorithmSpec):
             certificate=trusted_server(
                 setting=setting,
                 curve=self._cost(server),
-                claimed=promise(self.epsilon, self.delta) if self.printed else None,
+                claimed=(
+                    promise(self.epsilon, self.delta)
+                    if self.printed and self.rate is None
+                    else None
+                ),
                 proof=Proof("potential.md", anchor),
                 calibration="published" if self.printed else "certified",
                 channels=CHANNELS,
