@@ -88,36 +88,28 @@ def judge(done: Studies) -> Verdict:
         low = lower_end_of_difference(done[stream].regret(larger), done[stream].regret(smaller))
         return Check(f"{stream}/{smaller} below {larger}", low, ">=", 0.0)
 
-    below = [
-        gap(name(best_loss), KNOWN, unknown)
-        for best_loss in LARGE
-        for unknown in (POTENTIAL, DOUBLING)
-    ]
     checks = [
-        *below,
-        gap(name(200.0), POTENTIAL, DOUBLING),
-        Check(
-            f"{last}/{DOUBLING} over {POTENTIAL}",
-            mean(last, DOUBLING) / mean(last, POTENTIAL),
-            ">=",
-            1.0,
-        ),
+        *(gap(name(best_loss), POTENTIAL, DOUBLING) for best_loss in LARGE),
+        *(gap(name(best_loss), ZERO, KNOWN) for best_loss in (200.0, 400.0, 700.0)),
         gap(name(700.0), ZERO, DOUBLING),
-        Check(f"{KNOWN}/growth with L*", mean(last, KNOWN) / mean(first, KNOWN), ">=", 10.0),
+        Check(f"{KNOWN}/growth with L*", mean(last, KNOWN) / mean(first, KNOWN), "<=", 5.0),
         Check(
             f"{POTENTIAL}/growth with L*",
             mean(last, POTENTIAL) / mean(first, POTENTIAL),
             "<=",
             1.25,
         ),
-        Check(
-            f"{first}/{DOUBLING} over {KNOWN}",
-            mean(first, DOUBLING) / mean(first, KNOWN),
-            "<=",
-            1.25,
+        *(
+            Check(
+                f"{stream}/{DOUBLING} over {KNOWN}",
+                mean(stream, DOUBLING) / mean(stream, KNOWN),
+                "<=",
+                1.25,
+            )
+            for stream in map(name, BEST_LOSSES[:-1])
         ),
-        Check(f"{first}/{DOUBLING}/regret", mean(first, DOUBLING), "<=", 20.0),
-        Check(f"{name(200.0)}/{DOUBLING}/regret", mean(name(200.0), DOUBLING), "<=", 30.0),
+        Check(f"{first}/{DOUBLING}/regret", mean(first, DOUBLING), "<=", 6.0),
+        Check(f"{name(200.0)}/{DOUBLING}/regret", mean(name(200.0), DOUBLING), "<=", 10.0),
         *(
             Check(f"{stream}/{POTENTIAL}/regret", mean(stream, POTENTIAL), "<=", 40.0)
             for stream in (first, last)
