@@ -21,7 +21,7 @@ def configs() -> dict[str, StudyConfig]:
 def judged(now: float, former: float, others: float) -> Verdict:
     """Regrets of `sparse_vector`, of the former choice and of all others, in units of the bound."""
     shares, done = {distance.NOW: now, distance.BEFORE: former}, {}
-    for size in distance.SIZES:
+    for size in distance.PROMISED:
         bound = distance.least(size)
         for stream in distance.family(size[0], size[2]):
             name = distance.study_name(size, stream)
