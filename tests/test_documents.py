@@ -104,7 +104,7 @@ def test_a_stored_run_has_the_checks_of_the_experiment(name: str) -> None:
     """A run from before a change of the experiment would show checks that are no longer made."""
     stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
     (row,) = (row for row in stored["experiments"] if row["id"] == name)
-    studies = EXPERIMENTS[name].studies(quick=False)
+    studies = EXPERIMENTS[name].studies(False)
     now = EXPERIMENTS[name].judge({key: made_up(c, lambda *_: 1.0) for key, c in studies.items()})
     assert [check["name"] for check in row["checks"]] == [check.name for check in now.checks]
 
