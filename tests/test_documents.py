@@ -5,6 +5,7 @@ architecture names real files.
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import runpy
 import sys
@@ -20,12 +21,14 @@ from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.core.registry import Registry, load_plugin
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.proofs import anchor_of
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
+from support.made_up import made_up
 from support.paths import EXAMPLES, PROOFS, ROOT
 
 
@@ -94,6 +97,25 @@ def test_readme_outputs_are_current() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "documents.py"))
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert tool["filled"](text) == text, "run `make documents`"
+
+
+@pytest.mark.parametrize("name", ["gao2024-figure2", "near-realizable"])
+def test_a_stored_run_has_the_checks_of_the_experiment(name: str) -> None:
+    """A run from before a change of the experiment would show checks that are no longer made."""
+    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
+    (row,) = (row for row in stored["experiments"] if row["id"] == name)
+    studies = EXPERIMENTS[name].studies(False)
+    now = EXPERIMENTS[name].judge({key: made_up(c, lambda *_: 1.0) for key, c in studies.items()})
+    assert [check["name"] for check in row["checks"]] == [check.name for check in now.checks]
+
+
+def test_stored_runs_pass_by_their_own_numbers() -> None:
+    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
+    for row in stored["experiments"]:
+        assert row["id"] in EXPERIMENTS
+        checks = [Check(c["name"], c["obtained"], c["op"], c["limit"]) for c in row["checks"]]
+        assert [check.passed for check in checks] == [c["passed"] for c in row["checks"]]
+        assert row["passed"] == all(check.passed for check in checks) is True
 
 
 def test_readme_names_real_commands() -> None:

@@ -25,7 +25,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.drawn.realizable import Halving, Rotating
+from hedgerow.environments.drawn.realizable import Halving, Realizable, Rotating
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 
@@ -203,7 +203,8 @@ def test_exchanges_come_early_and_are_counted(every: int) -> None:
     [
         (10, 1.0, 512, 7.5),
         (1, 1.0, 512, 82.0),
-        (10, 10.0, 512, 3.7),
+        (10, 10.0, 512, 3.5),
+        (1, 10.0, 512, 10.0),
         pytest.param(10, 1.0, 16_384, 9.0, marks=pytest.mark.long),
         pytest.param(1, 1.0, 16_384, 90.0, marks=pytest.mark.long),
     ],
@@ -211,11 +212,13 @@ def test_exchanges_come_early_and_are_counted(every: int) -> None:
 def test_regret_on_the_worst_streams(
     clients: int, epsilon: float, horizon: int, most: float
 ) -> None:
-    """Mean regret on streams that are the worst of the family; the former choice had 12.9, 102 and
-    3.4 at T = 512, and 16.8 and 173 at T = 16,384.
+    """Mean regret on streams that are the worst of the family; the former choice had 12.9, 102, 3.4
+    and 12.9 at T = 512, and 16.8 and 173 at T = 16,384.
     """
-    for stream in (Halving, Rotating):
-        environment = stream(clients=clients, experts=100, horizon=horizon)
+    game: dict[str, Any] = {"clients": clients, "experts": 100, "horizon": horizon}
+    rare = Realizable(**game, mean=0.02 if horizon > 512 else 0.1, law="bernoulli")
+    streams = (rare,) if clients == 1 else ()  # with more clients they are far below the others
+    for environment in (Halving(**game), Rotating(**game), *streams):
         algorithm = SparseVector(epsilon=epsilon).build(environment.setting)
         regrets = []
         for seed in range(40):
@@ -223,7 +226,7 @@ def test_regret_on_the_worst_streams(
             counters = simulate(algorithm, environment, seed, sinks=[recorder])
             regrets.append(recorder.result("", seed, counters).regret[-1])
         assert np.mean(regrets) <= most + 2 * np.std(regrets) / np.sqrt(40)
-        assert np.mean(regrets) >= 1.0  # no algorithm does better than 2.5 on these
+        assert np.mean(regrets) >= 2.0  # no algorithm does better than 2.5 on halving and rotating
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])

@@ -5,6 +5,7 @@ quick form.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,17 +108,36 @@ def test_quick_reproductions_run(name: str, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_verdict_on_communication_could_come_out_the_other_way() -> None:
     configs = communication.studies(quick=True)
+    count = communication.CLIENTS * communication.EXPERTS * communication.HORIZON
 
-    def judge(law: Callable[[str, Setting], float]) -> Verdict:
-        return communication.judge({name: made_up(c, law) for name, c in configs.items()})
+    def judge(law: Callable[[str, Setting], float], share: float = 1.0) -> Verdict:
+        """`share` is what Fed-SVT sends, over m d T / N."""
+        done = {}
+        for name, config in configs.items():
+            study = made_up(config, law)
+            for i, result in enumerate(study.results):
+                every = int(result.label.partition("/N=")[2] or communication.HORIZON)
+                sent = round(share * count / every)
+                study.results[i] = replace(result, uploaded_scalars=sent)
+            done[name] = study
+        return communication.judge(done)
 
-    good = judge(lambda name, _: 20.0 if name == communication.PUBLISHED else 1.0)
-    sent = [check for check in good.checks if "numbers sent" in check.name]
-    rest = [check for check in good.checks if "numbers sent" not in check.name]
-    assert all(check.passed for check in rest)
-    assert len(sent) == 5
+    def fine(name: str, _: Setting) -> float:
+        return 20.0 if name == communication.PUBLISHED else 1.0
+
+    good = judge(fine)
+    assert good.reproduces
+    assert all(check.passed for check in good.checks)
+    for share, op in ((1.2, "<="), (0.8, ">=")):
+        wrong = judge(fine, share)
+        assert not wrong.reproduces
+        failed = [check for check in wrong.checks if not check.passed]
+        assert len(failed) == len(communication.EVERY)
+        assert {check.op for check in failed} == {op}
     worse = judge(lambda name, _: 1.0 if name == communication.PUBLISHED else 20.0)
-    assert not all(check.passed for check in worse.checks)
+    failed = [check.name for check in worse.checks if not check.passed]
+    assert len(failed) == len(communication.EVERY) + 1
+    assert all("below Fed-SVT, printed" in name for name in failed)
 
 
 def test_the_verdict_on_event_triggers_could_come_out_the_other_way(

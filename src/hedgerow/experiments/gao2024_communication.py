@@ -116,9 +116,8 @@ def judge(done: Studies) -> Verdict:
     claimed = []
     for n in EVERY:
         ratio = sent[label(PUBLISHED, n)] / (CLIENTS * EXPERTS * HORIZON / n)
-        claimed.append(
-            Check(f"{label(PUBLISHED, n)}/numbers sent over m d T / N", ratio, "<=", 1.1)
-        )
+        name = f"{label(PUBLISHED, n)}/numbers sent over m d T / N"
+        claimed += [Check(name, ratio, "<=", 1.1), Check(name, ratio, ">=", 0.85)]
     for n in EVERY[1:]:
         name = f"{label(PUBLISHED, n)}/regret above that at N=1, upper end, limit N ln(d/rho)"
         more = Estimate.of(experts.regrets(label(PUBLISHED, n)) - alone)

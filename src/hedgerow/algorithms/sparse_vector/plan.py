@@ -67,11 +67,11 @@ def rule(
     interval = every * max(1, ceil(pause / every))
     first = min(max(ceil(2 * log(experts) / (clients * epsilon)), ceil(2 / clients)), longest)
     exchanges = log(max(2, horizon // interval))
-    margin = max(0.75 * exchanges, 1.5 * log(experts) - 1, min(1.75 * sparse, exchanges + 1))
-    noisy = (margin + 1) / sparse >= LONG
-    front, switches = (0.7, 10) if noisy else (0.3, 8)
+    usual = max(0.75 * exchanges, 1.5 * log(experts) - 1)
+    margin = max(usual, min(1.75 * sparse, exchanges + 1))
+    front, switches = (0.7, 10) if (margin + 1) / sparse >= LONG else (0.3, 8)
     affordable = max(1.0, log(horizon * clients * sparse) - 2)
-    if noisy and affordable < margin - 1:  # the game is short: there is time for a few runs only
+    if affordable < usual - 1:  # the game is short: there is time for a few runs only
         margin, front, switches = affordable, 0.9, 8
         first = min(ceil(1.5 * first), longest)
     schedule = Schedule.of(interval, early, first)

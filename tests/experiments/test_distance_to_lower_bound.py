@@ -1,0 +1,57 @@
+"""The distance to the lower bound: verdicts on made-up results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from hedgerow.experiments import distance_to_lower_bound as distance
+from hedgerow.experiments.experiment import Verdict
+from hedgerow.studies.config import StudyConfig
+from support.made_up import made_up
+
+
+@cache
+def configs() -> dict[str, StudyConfig]:
+    return distance.studies(quick=False)
+
+
+def judged(now: float, former: float, others: float) -> Verdict:
+    """Regrets of `sparse_vector`, of the former choice and of all others, in units of the bound."""
+    shares, done = {distance.NOW: now, distance.BEFORE: former}, {}
+    for size in distance.PROMISED:
+        bound = distance.least(size)
+        for stream in distance.family(size[0], size[2]):
+            name = distance.study_name(size, stream)
+            study = done[name] = made_up(configs()[name], lambda *_, bound=bound: bound, seeds=4)
+            for i, result in enumerate(study.results):
+                regret = result.regret * shares.get(result.label, others)
+                study.results[i] = replace(result, regret=regret)
+    return distance.judge(done)
+
+
+def failed(verdict: Verdict) -> set[str]:
+    return {check.name.rpartition("/")[2] for check in verdict.checks if not check.passed}
+
+
+def test_the_verdict_could_come_out_the_other_way() -> None:
+    fine = judged(now=1.03, former=2.0, others=3.0)
+    assert fine.reproduces
+    assert failed(fine) == set()
+    assert "m=10/epsilon=10/d=100: sparse_vector 3.47" in fine.message
+    impossible = judged(now=1.03, former=2.0, others=0.9)
+    assert not impossible.reproduces
+    assert failed(impossible) == {"algorithms below the floor of halving"}
+    worse = judged(now=2.5, former=2.0, others=3.0)
+    assert worse.reproduces  # the claim is about the floor only
+    assert "worst regret, lower end, against the former" in failed(worse)
+
+
+def test_the_limits_are_near_the_floor_where_epsilon_is_large() -> None:
+    size = (10, 10.0, 100)
+    assert distance.least(size) == pytest.approx(distance.floor(100))
+    slightly = judged(now=1.06, former=2.0, others=3.0)
+    assert failed(slightly) == {"worst regret, lower end"}
+    assert distance.PROMISED[size] < 1.05 * distance.floor(100)
