@@ -94,7 +94,7 @@ def _methods(one: Path, other: Path) -> dict[str, str]:
 
 
 def test_the_same_streams_are_paired(make: Make) -> None:
-    one, other = make(), make("algorithms.private.epsilon=6.0", "first_seed=2")
+    one, other = make(), make("algorithms.private.epsilon=0.5", "first_seed=2")
     assert _methods(one, other) == {"private": "paired", "hedge": "paired"}
     by_label = {
         row.label: row.difference

@@ -23,11 +23,15 @@ LEAD = 20  # other clients, at which expert 0 loses in the datum's round: a bad 
 MORE = 3  # draws after the epoch, where nothing may show
 
 
-def dearest(server: RecencySelector) -> int:
-    """A run of the first epoch with the largest pure cost, one with a test if there is a choice."""
+def dearest(server: RecencySelector, *, tested: bool = False) -> int:
+    """A run of the first epoch with the largest pure cost, one with a test if there is a choice.
+
+    `tested`: only among the runs with a test.
+    """
     runs = [server.weights.of(run) for run in range(server.switches)]
     rate = server.selection.rate
-    return max(range(len(runs)), key=lambda run: (runs[run].pure(rate), runs[run].test))
+    among = [run for run in range(len(runs)) if server.tested(run) or not tested]
+    return max(among, key=lambda run: (runs[run].pure(rate), runs[run].test))
 
 
 def worst_streams(server: RecencySelector, run: int) -> Streams:

@@ -58,9 +58,9 @@ class PrintedComparison(AboveThreshold):
             return float(below[:-1].sum() + np.log(above[-1])) if ended else float(below.sum())
 
 
-def _worst(server: Selector) -> Streams:
+def _worst(server: Selector, *, tested: bool = False) -> Streams:
     if isinstance(server, RecencySelector):
-        return worst_streams(server, dearest(server))
+        return worst_streams(server, dearest(server, tested=tested))
     runs = range(1, server.switches + 1)
     sent = (
         CurrentExpert(1, 1, 0),
@@ -136,7 +136,8 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     )
     # The printed query noise is twice what is needed, so half of it is not a violation.
     if half_query.sparse.curve.bound > sparse.curve.bound:
-        found = (*found, made.whole("half the query noise", half_query, "violated"))
+        tested = _worst(server, tested=True)
+        found = (*found, made.whole("half the query noise", half_query, "violated", tested))
     if isinstance(server, RecencySelector):
         planted = bugs(server).items()
         found += tuple(made.whole(name, bug, "violated", at) for name, (bug, at) in planted)
