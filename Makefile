@@ -20,10 +20,10 @@ demo: setup
 	$(BIN)/hedgerow demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 test-full: setup
-	$(BIN)/python -m pytest -n 2 -m ""
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m ""
 
 check: setup
 	$(BIN)/ruff check src tests tools

@@ -132,7 +132,7 @@ def play_round(learners: list[Any], losses: np.ndarray, at: int) -> None:
 
 
 def test_thousands_of_mutants(tmp_path: Path) -> None:
-    scene(tmp_path, 2000, 60)
+    scene(tmp_path, 1000, 40)
 
 
 @pytest.mark.long

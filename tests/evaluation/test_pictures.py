@@ -227,7 +227,12 @@ def _curves(study: Study) -> Study:
 WITHOUT_INTERVALS = ("jacobsen2025-figure1", "zhang2024-figure3", "zhang2024-figure4")
 
 
-SLOW_TO_PLAY = ("asi2023-rates", "jacobsen2025-figure1", "zhang2024-figure4")
+SLOW_TO_PLAY = (
+    "asi2023-pure-approximate",
+    "asi2023-rates",
+    "jacobsen2025-figure1",
+    "zhang2024-figure4",
+)
 
 
 @pytest.mark.parametrize(

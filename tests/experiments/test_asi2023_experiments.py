@@ -195,6 +195,7 @@ def test_pure_and_approximate_run_quickly(tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"asi2023-pure-approximate{tail}.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
     configs = table1.studies(quick=False)
 
