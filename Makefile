@@ -5,6 +5,8 @@ ifneq ($(wildcard ../shared/data),)
 export HEDGEROW_DATA ?= $(abspath ../shared/data)
 endif
 
+unexport PYTHONDONTWRITEBYTECODE  # tests and commands start processes, which would compile everything again
+
 .PHONY: setup demo test test-full check bench bench-quick documents docs wheel clean
 
 setup: .venv/.ready

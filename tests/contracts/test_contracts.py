@@ -82,6 +82,14 @@ IN_THE_QUICK_SUITE = {
             "noise follows its law",
         )
     ),
+    # it draws as the dartboard does
+    "private_hedge": tuple(
+        c for c in CONTRACTS if c not in ("noise follows its law", "same for every block")
+    ),
+    # its server is that of phased_selection
+    "random_prefix": tuple(
+        c for c in CONTRACTS if c not in ("noise follows its law", "sensitivities hold")
+    ),
     # its noise is that of a continual sum (tests/algorithms/test_continual_sum.py)
     "online_sgd": tuple(
         c for c in CONTRACTS if c not in ("noise follows its law", "uploads are bounded")
@@ -135,10 +143,20 @@ SECURE_IN_THE_QUICK_SUITE = {
 QUICK_FOR = {  # in the quick suite for these only; others have roles like theirs
     "closing rules hold": ("phased_selection", "running_leader", "sparse_vector"),
 }
-SECURE_QUICK_FOR: dict[str, str] = dict.fromkeys(  # they depend little on the source of noise
-    ("closing rules hold", "nothing raw in a view", "sensitivities hold", "uploads are bounded"),
-    "phased_selection",
-)
+SECURE_QUICK_FOR = {  # on secure noise; the others draw from the same samplers
+    **dict.fromkeys(
+        (
+            "closing rules hold",
+            "nothing raw in a view",
+            "sensitivities hold",
+            "uploads are bounded",
+        ),
+        ("phased_selection",),
+    ),
+    "exact ratio below certificate": ("shrinking_dartboard",),
+    "ledger composes": ("running_leader",),
+    "noise follows its law": ("sparse_vector", "walk_leader"),
+}
 
 
 def _marked(case: tuple[str, str], quick: bool) -> Any:
@@ -199,7 +217,7 @@ def _secure_cases() -> list[Any]:
     return [
         _marked(
             (a, c),
-            c in SECURE_IN_THE_QUICK_SUITE.get(a, usual[a]) and a == SECURE_QUICK_FOR.get(c, a),
+            c in SECURE_IN_THE_QUICK_SUITE.get(a, usual[a]) and a in SECURE_QUICK_FOR.get(c, (a,)),
         )
         for a, c in found
     ]

@@ -146,7 +146,7 @@ def load_plugin(path: str) -> None:
     """Run a plugin file.
 
     The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`. It may
-    name the libraries that its results depend on with `depends_on`.
+    name the libraries that its results depend on with `depends_on`. Nothing is written beside it.
     """
     file = Path(path).resolve()
     if str(file) in _loaded:
@@ -160,6 +160,7 @@ def load_plugin(path: str) -> None:
         raise HedgerowError(f"Plugin {path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
     except HedgerowError:
@@ -170,6 +171,8 @@ def load_plugin(path: str) -> None:
         raise HedgerowError(
             f"Plugin {path} failed to import: {type(error).__name__}: {error}"
         ) from error
+    finally:
+        sys.dont_write_bytecode = writes_nothing
     _loaded.append(str(file))
 
 
