@@ -12,20 +12,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from math import exp, expm1, log
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from hedgerow.algorithms.sparse_vector.plan import Draw
-from hedgerow.algorithms.sparse_vector.proved import REL, STEP
+from hedgerow.algorithms.sparse_vector.proved import (
+    REL,
+    STEP,
+    EpochRuns,
+    Game,
+    Runs,
+    chance_of_end,
+    epochs_bound,
+)
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import Proof
-from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, positive
+from hedgerow.core.validate import between, expect, positive
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+
+Calibration = Literal["certified", "proved"]
+MOST_GUESSES = 16  # that the regret bound follows; what comes later is given up
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,9 @@ class Doubling(AlgorithmSpec):
     chosen from public values, as `SparseVector` chooses them for a best loss of 0. So both play
     alike until the first guess (0) fails.
 
+    With `calibration="proved"` the expected regret is bounded for *every* loss of the best expert:
+    `regret_at_most`. The bound that a certificate shows is for an expert that never loses.
+
     Parameters
     ----------
     epsilon
@@ -129,6 +144,10 @@ class Doubling(AlgorithmSpec):
     draw
         "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
         draw="exponential" and front=0 the parameters state how likely a right guess is doubled.
+    calibration
+        "certified" (default), or "proved": the constants of `SparseVector(calibration="proved")`.
+        Then the regret and the chance that a right guess is doubled have proven bounds, and `front`
+        and `draw` must be None.
 
     Guarantee
     ---------
@@ -145,6 +164,11 @@ class Doubling(AlgorithmSpec):
     epsilon = 1, delta = 0
     >>> round(algorithm.parameters["first_guess"], 1)
     14.8
+    >>> proved = hr.Doubling(epsilon=10.0, calibration="proved")
+    >>> 10 < proved.build(algorithm.setting).regret_at_most < 11
+    True
+    >>> 30 < proved.regret_at_most(algorithm.setting, best_loss=1.0) < 45
+    True
 
     References
     ----------
@@ -152,7 +176,7 @@ class Doubling(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"approximate": {"delta": 1e-6}},
+        forms={"proved": {"calibration": "proved"}, "approximate": {"delta": 1e-6}},
         meanings={
             **SparseVector.traits.meanings,
             "switches": "largest number of changes of expert for each guess",
@@ -178,8 +202,11 @@ class Doubling(AlgorithmSpec):
     early: bool = True
     front: float | None = None
     draw: Draw | None = None
+    calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
+        options = get_args(Calibration)
+        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
         self._same_budget()  # checks the parameters that both share
         if self.first_guess is not None:
             positive("first_guess", self.first_guess)
@@ -187,6 +214,7 @@ class Doubling(AlgorithmSpec):
     def _same_budget(self) -> SparseVector:
         """`SparseVector` with the same parameters and a best loss of 0."""
         same = ("epsilon", "delta", "every", "switches", "threshold", "early", "front", "draw")
+        same = (*same, "calibration")
         return SparseVector(**{name: getattr(self, name) for name in same})
 
     def audit_variants(self) -> tuple[Doubling, ...]:
@@ -195,6 +223,24 @@ class Doubling(AlgorithmSpec):
             replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, first_guess=1.0),
             replace(self, epsilon=3.0, switches=1, threshold=0.5, every=1, first_guess=1.0),
         )
+
+    def regret_at_most(self, setting: Setting, best_loss: float) -> float:
+        """The proven bound on the expected regret per client if one expert loses little.
+
+        Needs `calibration="proved"`. Proof: `proofs/sparse_vector_regret.md#epochs-that-differ`.
+
+        Parameters
+        ----------
+        setting
+            The size of the game.
+        best_loss
+            What the best expert may lose per client, in [0, horizon]. It is not used to play.
+        """
+        expect(self.calibration == "proved", "calibration", self.calibration, '"proved" here')
+        between("best_loss", best_loss, 0.0, float(setting.rounds))
+        server = self.build(setting).server
+        assert isinstance(server, Guesser)
+        return _regret_at_most(server, setting, best_loss)
 
     def resolve(self, setting: Setting) -> Algorithm:
         known = self._same_budget().build(setting)
@@ -218,7 +264,11 @@ class Doubling(AlgorithmSpec):
                 server,
                 Proof("doubling.md", "whole-algorithm"),
                 Proof("doubling.md", "approximate-dp"),
+                self.calibration,
             ),
+            regret_bound=None
+            if self.calibration == "certified"
+            else _regret_bound(server, setting),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
             switches_left=None,  # a new epoch begins when they are used up
@@ -234,13 +284,33 @@ class Doubling(AlgorithmSpec):
         even = all(run.own == run.later for run in server.weights.columns[:-1])
         if not even or not isinstance(server.selection, ExponentialMechanism):
             return {}
-        least = min(run.own for run in server.weights.columns)
+        runs, game = _runs(server), Game.of(setting, server.schedule)
         wrong = wrong_doubling(
             experts=setting.experts,
-            exchanges=server.schedule.count(setting.rounds),
+            exchanges=game.exchanges,
             switches=server.switches,
-            margin=server.threshold,
-            sparse_epsilon=1 / server.sparse.query_scale,
-            selection_epsilon=2 * server.selection.rate * least,
+            margin=runs.margin,
+            sparse_epsilon=runs.sparse_epsilon,
+            selection_epsilon=min(runs.weights),
         )
+        wrong = min(wrong, chance_of_end(game, runs))
         return {"wrong_doubling_at_most": wrong} if wrong < 1 else {}
+
+
+def _runs(server: Guesser) -> Runs:
+    """The test and the weights of the server, whose draws must weigh the losses of a run alike."""
+    weights = tuple(2 * server.selection.rate * run.own for run in server.weights.columns)
+    return Runs(1 / server.sparse.query_scale, server.threshold, weights[::-1])
+
+
+def _regret_at_most(server: Guesser, setting: Setting, best_loss: float) -> float:
+    rounded = best_loss + setting.rounds / (2 * UNITS_PER_LOSS) if best_loss else 0.0
+    guesses = [server.guess(epoch * server.switches) for epoch in range(MOST_GUESSES)]
+    epochs = tuple(EpochRuns(guess, _runs(server)) for guess in guesses)
+    return epochs_bound(Game.of(setting, server.schedule, rounded), epochs)
+
+
+def _regret_bound(server: Guesser, setting: Setting) -> BoundWithGoodExpert:
+    value = _regret_at_most(server, setting, 0.0)
+    proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
+    return BoundWithGoodExpert(value, "oblivious", proof, 0.0)

@@ -30,6 +30,7 @@ from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follow
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.growing import Epoch, Growing, largest_cost, later_epochs
+from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, Runs, epochs_bound
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.selector import ServerState, affordable
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -44,6 +45,7 @@ from hedgerow.core.lattice import (
     to_units,
 )
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -155,6 +157,23 @@ def plan(
     return best
 
 
+def regret_bound(server: Growing, setting: Setting) -> BoundWithGoodExpert | None:
+    """The proven bound if one expert never loses; None where it says nothing.
+
+    All that follows the second epoch is given up: hardly any game gets there.
+    """
+    first = Epoch(server.switches, server.threshold, server.drawing(0))
+    test = 1 / server.sparse.query_scale
+    epochs = tuple(
+        EpochRuns(0.0, Runs(test, epoch.threshold, (epoch.selection.epsilon,) * epoch.draws))
+        for epoch in (first, *server.later[:1])
+    )
+    value = epochs_bound(Game.of(setting, server.schedule), epochs)
+    proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
+    vacuous = value >= setting.rounds
+    return None if vacuous else BoundWithGoodExpert(value, "oblivious", proof, 0.0)
+
+
 @dataclass(frozen=True)
 class Potential(AlgorithmSpec):
     r"""Sparse vector for an unknown best loss that may be large.
@@ -164,7 +183,8 @@ class Potential(AlgorithmSpec):
     the epoch began, summed over clients. After `switches` draws a new epoch begins on new losses
     only. Each epoch has twice the draws of the one before, at half the rate: it costs the same, and
     if the best expert loses often, the memory grows. The proven loss has no factor log d on the
-    best expert's loss (`proofs/potential.md#switches`).
+    best expert's loss (`proofs/potential.md#switches`). If one expert never loses, a bound on the
+    expected regret is stated where it says something.
 
     Parameters
     ----------
@@ -295,6 +315,7 @@ class Potential(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            regret_bound=regret_bound(server, setting) if isinstance(server, Growing) else None,
             ranges=sums_of_losses(setting),
             closing=ANY_CLOSING,
             parameters={**server.shown(), **server.schedule.shown(setting)},

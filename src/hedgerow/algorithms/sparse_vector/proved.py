@@ -1,8 +1,9 @@
-"""A proven regret bound for the sparse-vector algorithm, and the parameters that minimise it.
+"""Proven regret bounds for sparse-vector algorithms, and the parameters that minimise one.
 
-The bound is for streams on which one expert loses little, or never. It follows the mass of all
+The bounds are for streams on which one expert loses little, or never. They follow the mass of all
 weights, which only falls within an epoch: `values` computes the largest loss that may still come,
-from the last draw of an epoch to its first. Proof: `proofs/sparse_vector_regret.md`.
+from the last draw of an epoch to its first. Epochs may all be alike (`regret_bound`) or differ
+(`epochs_bound`). Proof: `proofs/sparse_vector_regret.md`.
 
 Every rounding goes upward: masses are rounded up to a grid, integrals are left sums of functions
 that fall, and `REL` exceeds all floating-point errors.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from math import exp, expm1, inf, log, nextafter, sqrt
+from math import ceil, exp, expm1, inf, log, log10, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -118,11 +119,15 @@ class _Tables:
     rows: npt.NDArray[np.intp]  # where a shifted value is found: (draws, levels, ranks)
 
 
-def _tables(game: Game, runs: Runs, prices: Prices, grid: Grid) -> _Tables:
+def _tables(
+    game: Game, runs: Runs, prices: Prices, grid: Grid, unit: float | None = None
+) -> _Tables:
+    """The tables; prices are in units of the cost of a run, or of `unit`."""
     threshold = game.clients * game.best_loss + runs.margin
     cost = run_cost(game.clients * game.every, runs.sparse_epsilon, threshold)
     levels = np.linspace(0.0, 1.0, grid.levels + 1)
-    phi = prices.top * cost * np.expm1(prices.slope * levels) / expm1(prices.slope)
+    scale = prices.top * (cost if unit is None else unit)
+    phi = scale * np.expm1(prices.slope * levels) / expm1(prices.slope)
     above = np.exp(runs.sparse_epsilon * (STEP - runs.margin * levels[:-1]))
     paid = float((np.diff(phi) * above).sum()) * game.exchanges / 2
     width = log(game.experts) / grid.masses * (1 + REL)
@@ -186,8 +191,12 @@ def loss_bound(game: Game, runs: Runs, prices: Prices, grid: Grid = FINE) -> flo
     new_epoch = _new_epoch(tables, 100.0 * game.clients * game.horizon)
     if new_epoch is None:
         return inf
-    total = values(tables, len(runs.weights), new_epoch) + tables.paid
-    return (total / game.clients + game.horizon * STEP) * (1 + REL)  # STEP: rounded losses
+    return _each(game, values(tables, len(runs.weights), new_epoch) + tables.paid)
+
+
+def _each(game: Game, total: float) -> float:
+    """The regret per client if all clients together lose `total`; STEP: losses are rounded."""
+    return (total / game.clients + game.horizon * STEP) * (1 + REL)
 
 
 def _least(at: Callable[[float], float], start: float, factor: float) -> float:
@@ -223,14 +232,116 @@ def regret_bound(game: Game, runs: Runs) -> float:
     """
     if game.experts == 1:
         return 0.0
-    prices = Prices(400.0, max(1.0, 0.95 * runs.sparse_epsilon * runs.margin))
+    found = _cheapest(lambda prices, grid: loss_bound(game, runs, prices, grid), runs)
+    return min(float(game.horizon), _outward(found))
+
+
+def _cheapest(
+    loss: Callable[[Prices, Grid], float], runs: Runs, top: float = 400.0, grid: Grid = FINE
+) -> float:
+    """The loss at good prices: found on the coarse grid, evaluated on the given one."""
+    prices = Prices(top, max(1.0, 0.95 * runs.sparse_epsilon * runs.margin))
     for name, factor in (("top", 2.0), ("slope", 1.06)):
 
         def at(x: float, name: str = name, fixed: Prices = prices) -> float:
-            return loss_bound(game, runs, replace(fixed, **{name: x}), COARSE)
+            return loss(replace(fixed, **{name: x}), COARSE)
 
         prices = replace(prices, **{name: _least(at, getattr(prices, name), factor)})
-    return min(float(game.horizon), nextafter(loss_bound(game, runs, prices), inf))
+    return loss(prices, grid)
+
+
+def _outward(bound: float) -> float:
+    """A bound with six digits, rounded up: the same on machines whose arithmetic differs a little.
+
+    >>> _outward(47.63957687)
+    47.6396
+    """
+    unit = 10.0 ** (ceil(log10(bound)) - 6) if 0 < bound < inf else 1.0
+    return float(f"{ceil(bound / unit) * unit:.6g}")
+
+
+@dataclass(frozen=True)
+class EpochRuns:
+    """The runs of an epoch, and what the best expert may lose in it, summed over clients."""
+
+    allowed: float
+    runs: Runs
+
+
+@lru_cache(maxsize=256)
+def epochs_bound(game: Game, epochs: tuple[EpochRuns, ...]) -> float:
+    """Bounds the expected regret per client if epochs differ.
+
+    Epochs that allow less than the best expert loses are given up, and so is all that follows the
+    last one. The bound is at most the horizon.
+    Proof: `proofs/sparse_vector_regret.md#epochs-that-differ`.
+
+    Parameters
+    ----------
+    game
+        The size of the game, its exchanges, and what the best expert may lose per client.
+    epochs
+        The first epochs of the game. What they allow must not fall.
+
+    Examples
+    --------
+    >>> runs = Runs(2.0, 8.5, tuple(8.0 / k for k in range(1, 12)))
+    >>> game = Game(clients=10, experts=100, horizon=512, every=1, exchanges=511)
+    >>> 5 < epochs_bound(game, (EpochRuns(0.0, runs), EpochRuns(10.0, runs))) < 12
+    True
+    """
+    if game.experts == 1:
+        return 0.0
+    most = later = float(game.clients * game.horizon)
+    for epoch in reversed(epochs[1:]):
+        later = min(most, _from_epoch(game, epoch, later, COARSE))
+    total = _from_epoch(game, epochs[0], later, FINE, uniform=True)
+    return min(float(game.horizon), _outward(_each(game, total)))
+
+
+def _from_epoch(
+    game: Game, epoch: EpochRuns, later: float, grid: Grid, uniform: bool = False
+) -> float:
+    """Bounds what is lost from the beginning of an epoch on, if `later` bounds what follows it.
+
+    `uniform`: its first expert is drawn uniformly.
+    """
+    runs = epoch.runs
+    draws = len(runs.weights)
+    if epoch.allowed < game.clients * game.best_loss:
+        limit = epoch.allowed + runs.margin
+        run = run_cost(game.clients * game.every, runs.sparse_epsilon, limit)
+        return (draws * run + later) * (1 + REL)
+    inner = replace(game, best_loss=epoch.allowed / game.clients)
+
+    def lost(prices: Prices, grid: Grid) -> float:
+        tables = _tables(inner, runs, prices, grid)
+        first = values(tables, draws, later) if uniform else tables.cost
+        rest = 0.0 if uniform else values(tables, draws - 1, later)
+        return (first + rest + tables.paid) * (1 + REL)
+
+    return _cheapest(lost, runs, grid=grid)
+
+
+@lru_cache(maxsize=256)
+def chance_of_end(game: Game, runs: Runs) -> float:
+    """Bounds the chance that an epoch ends although one expert is as good as the game says.
+
+    The same recursion, in which only the end of the epoch costs something: 1.
+    Proof: `proofs/sparse_vector_regret.md#end-of-an-epoch`.
+
+    >>> game = Game(clients=10, experts=100, horizon=512, every=1, exchanges=511)
+    >>> chance_of_end(game, Runs(2.0, 8.5, tuple(8.0 / k for k in range(1, 20)))) < 0.02
+    True
+    """
+    if game.experts == 1:
+        return 1.0
+
+    def ended(prices: Prices, grid: Grid) -> float:
+        tables = replace(_tables(game, runs, prices, grid, unit=1.0), cost=0.0)
+        return (values(tables, len(runs.weights) - 1, 1.0) + tables.paid) * (1 + REL)
+
+    return min(1.0, _outward(_cheapest(ended, runs, top=1.0)))
 
 
 def graded(epsilon: float, delta: float, sparse: float, switches: int) -> tuple[float, ...]:
