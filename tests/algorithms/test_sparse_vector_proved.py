@@ -1,5 +1,5 @@
-"""The proven regret bound of `sparse_vector`: kept on the worst streams found, not much above what
-they cost, rounded outward, and stated only where it is proven.
+"""The proven regret bounds of `sparse_vector`, `doubling` and `potential`: kept on the worst streams
+found, not much above what they cost, rounded outward, and stated only where they are proven.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import hedgerow as hr
 from hedgerow.algorithms.sparse_vector.proved import (
     COARSE,
     FINE,
+    EpochRuns,
     Game,
     Grid,
     Prices,
     Runs,
+    chance_of_end,
+    epochs_bound,
     loss_bound,
     regret_bound,
     run_cost,
@@ -27,6 +30,7 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.recorded.losses import RecordedArray
@@ -48,6 +52,13 @@ def regret(algorithm: Algorithm, environment: Environment, seeds: int) -> Estima
         ended = simulate(algorithm, environment, seed, sinks=[recorder])
         found.append(recorder.result("", seed, ended).final_regret)
     return Estimate.of(found)
+
+
+def draws(algorithm: Algorithm, environment: Environment, seed: int) -> int:
+    """How many experts are drawn in one game."""
+    kept = Everything()
+    simulate(algorithm, environment, seed, sinks=[kept])
+    return kept.messages[-1][2].switches
 
 
 def ladder(setting: Setting, every: int, size: int = 1) -> RecordedArray:
@@ -129,6 +140,112 @@ def test_a_known_best_loss_is_covered() -> None:
     losses[::128, :, 0] = 1.0
     found = regret(algorithm, RecordedArray(losses), 20)
     assert 0.1 * algorithm.regret_at_most < found.low <= algorithm.regret_at_most < 256
+
+
+# Epochs that differ
+
+PROVED: dict[str, Any] = {
+    "doubling": lambda epsilon, **more: hr.Doubling(epsilon, calibration="proved", **more),
+    "potential": hr.Potential,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "target"),
+    [
+        ("doubling", 10.0, 10.4),
+        ("doubling", 1.0, 51.5),
+        ("potential", 10.0, 11.6),
+        ("potential", 1.0, 69.9),
+    ],
+)
+def test_bounds_of_differing_epochs_say_something(name: str, epsilon: float, target: float) -> None:
+    found = PROVED[name](epsilon).build(Setting(clients=10, experts=100, horizon=512))
+    assert target / 2 < found.regret_at_most <= target
+    assert found.regret_bound.best_loss == 0
+    assert found.regret_bound.proof.words() == "proofs/sparse_vector_regret.md#epochs-that-differ"
+
+
+@pytest.mark.parametrize("name", PROVED)
+@pytest.mark.parametrize(
+    ("setting", "every", "epsilon"),
+    [(Setting(1, 16, 256), 1, 100.0), (Setting(4, 16, 256), 4, 25.0)],
+)
+def test_differing_epochs_keep_their_bound_and_come_near_it(
+    name: str, setting: Setting, every: int, epsilon: float
+) -> None:
+    """A quarter of the bound would fail."""
+    algorithm = PROVED[name](epsilon, every=every).build(setting)
+    streams = [ladder(setting, step * every, size) for step, size in ((1, 1), (2, 1), (1, 2))]
+    worst = max((regret(algorithm, one, 60) for one in streams), key=lambda found: found.mean)
+    assert algorithm.regret_at_most / 4 < worst.low <= algorithm.regret_at_most < 256
+
+
+@pytest.mark.parametrize(("best", "share"), [(0.5, 0.1), (2.0, 0.02)])
+def test_doubling_is_covered_whatever_the_best_expert_loses(best: float, share: float) -> None:
+    """The best expert loses first, and nobody tells the algorithm how much it may lose."""
+    setting, spec = Setting(10, 16, 512), hr.Doubling(50.0, calibration="proved")
+    losses = np.array(ladder(setting, 1).losses)
+    losses[2:], losses[:2] = losses[:-2].copy(), 0.0
+    losses[:2, :, 0] = best / 2
+    bound = spec.regret_at_most(setting, best)
+    found = regret(spec.build(setting), RecordedArray(losses), 20)
+    assert share * bound < found.low <= bound < setting.rounds / 5
+    perfect = spec.regret_at_most(setting, 0.0)
+    assert perfect == spec.build(setting).regret_at_most < bound
+    assert bound < spec.regret_at_most(setting, 4 * best) <= setting.rounds
+
+
+def test_only_the_proved_calibration_of_doubling_is_asked_for_its_regret() -> None:
+    with pytest.raises(InvalidValue, match="calibration"):
+        hr.Doubling().regret_at_most(Setting(2, 4, 100), 0.0)
+    with pytest.raises(InvalidValue, match="best_loss"):
+        hr.Doubling(calibration="proved").regret_at_most(Setting(2, 4, 100), 101.0)
+    with pytest.raises(InvalidValue, match="to be None with calibration='proved'"):
+        hr.Doubling(calibration="proved", front=0.5)
+    with pytest.raises(InvalidValue, match="calibration"):
+        hr.Doubling(calibration="published")  # pyright: ignore[reportArgumentType]
+
+
+GAME = Game(clients=10, experts=50, horizon=512, every=1, exchanges=511)
+RUNS = Runs(2.0, 9.0, tuple(8.0 / k for k in range(1, 11)))
+
+
+def test_equal_epochs_have_about_the_bound_of_equal_epochs() -> None:
+    """Later prices are paid by the epochs themselves, and what follows the last is given up."""
+    same = epochs_bound(GAME, (EpochRuns(0.0, RUNS),) * 6)
+    assert regret_bound(GAME, RUNS) * 0.98 < same < 1.1 * regret_bound(GAME, RUNS)
+
+
+def test_the_bound_of_epochs_grows_with_what_is_given_up() -> None:
+    two = (EpochRuns(0.0, RUNS), EpochRuns(20.0, RUNS))
+    found = [epochs_bound(GAME, two[:1]), epochs_bound(GAME, two)]
+    assert found[0] > found[1]
+    known = [epochs_bound(replace(GAME, best_loss=best), two) for best in (0.0, 0.1, 2.0, 2.1)]
+    assert known[0] < known[1] == known[2] < known[3]
+    run = run_cost(10.0, 2.0, 9.0)
+    assert known[1] > 10 * run / 10  # ten runs of the first epoch, ten clients
+    assert known[3] == GAME.horizon  # no epoch is right
+    assert epochs_bound(replace(GAME, experts=1), two) == 0
+
+
+def test_an_epoch_ends_no_more_often_than_its_bound() -> None:
+    """Few draws, so that epochs do end: a quarter of the bound would fail."""
+    setting, spec = Setting(1, 16, 256), hr.Doubling(40.0, switches=3, threshold=2.0)
+    algorithm = replace(spec, calibration="proved").build(setting)
+    bound = algorithm.parameters["wrong_doubling_at_most"]
+    stream = ladder(setting, 1)
+    share = np.mean([draws(algorithm, stream, seed) >= 3 for seed in range(100)])
+    assert bound / 4 < share < bound < 0.8
+
+
+def test_the_recursion_beats_the_mean_of_a_product() -> None:
+    """At the proved constants Theorem 3 of `proofs/doubling.md` says nothing, the recursion 0.084."""
+    built = hr.Doubling(calibration="proved").build(Setting(10, 100, 512))
+    assert 0.05 < built.parameters["wrong_doubling_at_most"] < 0.085
+    more = replace(RUNS, weights=tuple(8.0 / k for k in range(1, 20)))
+    assert chance_of_end(GAME, more) < chance_of_end(GAME, RUNS) < 1
+    assert chance_of_end(GAME, replace(RUNS, margin=0.0)) == 1
 
 
 # Its parts

@@ -256,7 +256,9 @@ def _outward(bound: float) -> float:
     >>> _outward(47.63957687)
     47.6396
     """
-    unit = 10.0 ** (ceil(log10(bound)) - 6) if 0 < bound < inf else 1.0
+    if not 0 < bound < inf:
+        return bound
+    unit = 10.0 ** (ceil(log10(bound)) - 6)
     return float(f"{ceil(bound / unit) * unit:.6g}")
 
 
