@@ -366,10 +366,34 @@ def test_certify_states_the_bounds(hedgerow: Command) -> None:
     words, document = certify("calibration=proved", "epsilon=10", "experts=20", "horizon=200")
     assert "for losses fixed in advance if one expert never loses proof of this bound" in words
     assert document["regret_bound_proof"] == "proofs/sparse_vector_regret.md#theorem"
-    assert "no bound on the regret is proven" in certify("epsilon=10")[0]
+    words, document = certify("epsilon=10")
+    assert "no bound on the regret is proven for these choices; calibration=proved has one" in words
+    assert (
+        "(kappa/m) (m L* + 16 ln(2 T^2/(N^2 rho))/epsilon + 4/eta + m N) = 1,025 (vacuous" in words
+    )
+    assert document["regret_bound"] is None
+    assert document["printed_regret_bound"]["value"] == pytest.approx(1025, abs=1)
     words, document = certify("calibration=published", "epsilon=10")
     assert document["parameters"]["printed_regret_bound"] == pytest.approx(1025, abs=1)
     assert "the printed regret bound is vacuous here" in words
+
+
+@pytest.mark.parametrize(
+    ("name", "theorem", "value"),
+    [
+        # (ln^2 100 + ln(512/0.05) ln(51200/0.05)) ln 512, and ln^2 100 ln 512
+        ("doubling", "Theorem 2", 929.51),
+        ("potential", "Theorem 6", 132.3),
+    ],
+)
+def test_certify_shows_what_is_printed_for_an_unknown_best_loss(
+    name: str, theorem: str, value: float, hedgerow: Command
+) -> None:
+    document = hedgerow("certify", name, "--json").document()
+    assert document["printed_regret_bound"]["value"] == pytest.approx(value, abs=0.1)
+    words = " ".join(hedgerow("certify", name).out.split())
+    assert f"Asi et al. 2023, {theorem}, for one client" in words
+    assert f"= {value:,.0f}, times a hidden constant" in words
 
 
 def test_the_printed_bound_follows_the_paper() -> None:

@@ -77,8 +77,11 @@ def test_the_printed_counts_are_those_of_the_theorems() -> None:
     assert printed_numbers(hr.PrivateHedge(), setting) is None
     curved = hr.ClassForecasts(clients=16, classes=10, horizon=1024).setting
     trees = printed_numbers(hr.FrankWolfe(trees=3), curved)
+    local = printed_numbers(hr.FrankWolfe(trees=3, trust="local"), curved)
     assert trees is not None
-    assert trees.source == "Theorem 2.2"
+    assert local is not None
+    assert (trees.source, local.source) == ("Theorem 7 (NeurIPS)", "Theorem 2.2")
+    assert trees.value == pytest.approx(16**0.25 * local.value)
     assert fed_svt_regret(setting, 1.0, 64) > fed_svt_regret(setting, 1.0, 1)
 
 

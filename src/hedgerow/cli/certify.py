@@ -22,7 +22,7 @@ from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
-from hedgerow.experiments.gao2024_theorems import printed_numbers
+from hedgerow.experiments.gao2024_theorems import printed_numbers, printed_regret
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
@@ -136,12 +136,15 @@ def certify(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
     bound = _bound_table(algorithm.regret_bound, algorithm.setting.family)
+    printed = printed_regret(spec, algorithm.setting)
+    bound["printed_regret_bound"] = None if printed is None else asdict(printed)
     sent = _communication(spec, algorithm)
     notes = [*budget_notes(algorithm), *_printed_bound_notes(algorithm)]
     if json:
         print_json({**to_json(record), **bound, "communication": sent, "notes": notes})
         return
-    _show(record, bound, sent, notes)
+    other = "calibration=proved" if "proved" in type(spec).traits.forms else None
+    _show(record, bound, sent, notes, other)
 
 
 def _communication(spec: AlgorithmSpec, algorithm: Algorithm) -> dict[str, Any] | None:
@@ -164,6 +167,13 @@ def _sent_words(sent: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _printed_words(printed: dict[str, Any], rounds: int) -> str:
+    text = f"{printed['source']}: regret at most {printed['formula']} = {printed['value']:,.0f}"
+    if printed["hidden_constant"]:
+        return f"{text}, times a hidden constant"
+    return text if printed["value"] < rounds else f"{text} (vacuous: there are {rounds:,} rounds)"
+
+
 def _printed_bound_notes(algorithm: Algorithm) -> list[str]:
     """A note if the bound that a paper claims is larger than any regret."""
     printed, rounds = algorithm.parameters.get("printed_regret_bound"), algorithm.setting.horizon
@@ -178,6 +188,7 @@ def _show(
     bound: dict[str, Any],
     sent: dict[str, Any] | None,
     notes: list[str],
+    proved: str | None,
 ) -> None:
     frame = ", ".join(f"{key} = {value}" for key, value in shown_setting(record).items())
     certified = f"calibration {record.calibration}, trust {record.trust}"
@@ -189,7 +200,10 @@ def _show(
         print_indented(f"expected regret per {player(record)} at most {value}, for {losses}")
         print_indented(f"proof of this bound: {bound['regret_bound_proof']}")
     else:
-        print_indented("no bound on the regret is proven for these choices")
+        hint = "" if proved is None else f"; {proved} has one"
+        print_indented(f"no bound on the regret is proven for these choices{hint}")
+    if bound["printed_regret_bound"] is not None:
+        print_indented(_printed_words(bound["printed_regret_bound"], record.setting["horizon"]))
     for line in () if sent is None else _sent_words(sent):
         print_indented(line)
     for note in notes:

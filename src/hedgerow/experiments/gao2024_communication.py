@@ -1,7 +1,7 @@
 """Regret against numbers sent, for every federated algorithm (Gao, Huang and Yang 2024).
 
 Theorem 2.6 says that Fed-SVT sends O(m d T / N) numbers and that exchanging every N rounds costs
-at most O(N ln(d/rho)) more regret; Corollary 2.3 that Fed-DP-OPE-Stoch sends O(m d ln T). Here all
+at most O(N ln(d/rho)) more regret; Table 1 that Fed-DP-OPE-Stoch sends O(m d ln T). Here all
 algorithms that exchange every N rounds play the same streams for several N, and so do those whose
 exchanges are fixed. Numbers and bytes are counted in the messages, uploads and broadcasts together.
 
@@ -212,7 +212,7 @@ def draw(done: Studies, path: Path) -> None:
 
 EXPERIMENT = Experiment(
     id="gao2024-communication",
-    title="Regret against numbers sent (Gao et al. 2024, Theorem 2.6 and Corollary 2.3)",
+    title="Regret against numbers sent (Gao et al. 2024, Theorem 2.6 and Table 1)",
     claim=(
         "Fed-SVT sends about m d T / N numbers, and N > 1 costs at most about N ln(d/rho) more"
         " regret; phases send about m d ln T"

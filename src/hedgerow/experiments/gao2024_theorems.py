@@ -1,7 +1,8 @@
 """The theorems of Gao, Huang and Yang 2024, with every hidden constant 1.
 
 They show how regret and communication grow. Nothing is certified by them. Theorem 2.2 is about
-Frank-Wolfe, Theorem 2.6 about Fed-SVT.
+Frank-Wolfe, Theorem 2.6 about Fed-SVT. The bounds that Asi et al. 2023 print for the algorithms
+behind `doubling` and `potential` stand beside them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
+
+DOUBT = 0.05  # the failure probability of a theorem, rho or beta
 
 
 def theorem_regret(setting: Setting, epsilon: float) -> tuple[float, float]:
@@ -36,15 +39,49 @@ def corollary_regret(setting: Setting, epsilon: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class PrintedCount:
-    """How many numbers a theorem says are sent, with the hidden constant 1, and its formula."""
+class Printed:
+    """What a theorem says: its formula, the value, and where it is printed.
+
+    Where the theorem hides a constant, the value is for the constant 1.
+    """
 
     formula: str
     value: float
     source: str
+    hidden_constant: bool = True
 
 
-def printed_numbers(spec: AlgorithmSpec, setting: Setting) -> PrintedCount | None:
+def printed_regret(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
+    """The printed regret bound of the algorithm that a sparse-vector algorithm here is after.
+
+    It is for the printed algorithm with its own constants, per client. None: nothing is printed.
+
+    >>> printed_regret(SparseVector(epsilon=10.0), Setting(10, 100, 512)).source
+    'Gao et al. 2024, Theorem 2.6, for the printed constants'
+    """
+    if setting.horizon is None or setting.experts < 2:
+        return None
+    entropy, rounds = log(setting.experts), log(setting.rounds)
+    if isinstance(spec, SparseVector):
+        formula = "(kappa/m) (m L* + 16 ln(2 T^2/(N^2 rho))/epsilon + 4/eta + m N)"
+        source = "Gao et al. 2024, Theorem 2.6, for the printed constants"
+        return Printed(formula, spec.printed_bound(setting), source, hidden_constant=False)
+    if isinstance(spec, Doubling) and spec.delta == 0:
+        doubt = log(setting.rounds * setting.experts / DOUBT)
+        value = (entropy**2 + log(setting.rounds / DOUBT) * doubt) * rounds / spec.epsilon
+        formula = "(ln^2 d + ln(T/beta) ln(T d/beta)) ln T / epsilon"
+        return Printed(formula, value, "Asi et al. 2023, Theorem 2, for one client and L* = 0")
+    if isinstance(spec, Potential):
+        formula, value = "ln^2 d ln T / epsilon", entropy**2 * rounds / spec.epsilon
+        if spec.delta > 0:
+            formula = "ln^(3/2) d ln T sqrt(ln(1/delta)) / epsilon"
+            value = entropy**1.5 * rounds * sqrt(log(1 / spec.delta)) / spec.epsilon
+        theorem = "Theorem 7" if spec.delta > 0 else "Theorem 6"
+        return Printed(formula, value, f"Asi et al. 2023, {theorem}, for one client and small L*")
+    return None
+
+
+def printed_numbers(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
     """The printed communication cost of an algorithm of the paper, or of its kind; None: none.
 
     >>> printed_numbers(SparseVector(every=30), Setting(10, 100, 512)).formula
@@ -53,15 +90,17 @@ def printed_numbers(spec: AlgorithmSpec, setting: Setting) -> PrintedCount | Non
     if setting.horizon is None or setting.experts < 2:
         return None
     if isinstance(spec, SparseVector | Doubling | Potential):
-        return PrintedCount("m d T / N", fed_svt_communication(setting, spec.every), "Theorem 2.6")
+        return Printed("m d T / N", fed_svt_communication(setting, spec.every), "Theorem 2.6")
     if isinstance(spec, PhasedSelection | RandomPrefix | LimitedUpdates):
-        return PrintedCount("m d ln T", corollary_communication(setting), "Corollary 2.3")
+        return Printed("m d ln T", corollary_communication(setting), "Table 1")
     if isinstance(spec, FrankWolfe):
         if spec.trees == 1 or _constants(setting)[3][1] == 0:
-            return PrintedCount("m d ln T", corollary_communication(setting), "Corollary 2.3")
-        formula = "m^(5/4) d sqrt(T epsilon beta / (alpha ln d))"
-        value = theorem_communication(setting, spec.epsilon)
-        return PrintedCount(formula, value, "Theorem 2.2")
+            return Printed("m d ln T", corollary_communication(setting), "Table 1")
+        central = spec.trust == "central"
+        power, theorem = ("3/2", "Theorem 7 (NeurIPS)") if central else ("5/4", "Theorem 2.2")
+        formula = f"m^({power}) d sqrt(T epsilon beta / (alpha ln d))"
+        value = theorem_communication(setting, spec.epsilon, central)
+        return Printed(formula, value, theorem)
     return None
 
 
@@ -70,7 +109,7 @@ def fed_svt_communication(setting: Setting, every: int) -> float:
     return setting.clients * setting.experts * setting.rounds / every
 
 
-def fed_svt_regret(setting: Setting, epsilon: float, every: int, rho: float = 0.05) -> float:
+def fed_svt_regret(setting: Setting, epsilon: float, every: int, rho: float = DOUBT) -> float:
     """Theorem 2.6 with a perfect expert and delta = 0.
 
     (ln^2 d + ln(T^2/(N^2 rho)) ln(d/rho))/(m epsilon) + N ln(d/rho)
@@ -80,13 +119,18 @@ def fed_svt_regret(setting: Setting, epsilon: float, every: int, rho: float = 0.
     return shared / (setting.clients * epsilon) + every * doubt
 
 
-def theorem_communication(setting: Setting, epsilon: float) -> float:
+def theorem_communication(setting: Setting, epsilon: float, central: bool = False) -> float:
     """Theorem 2.2: m^(5/4) d sqrt(T epsilon beta / (alpha ln d)) numbers.
 
-    The earlier version of the paper prints a further factor log T.
+    With a trusted server (Theorem 7 of the later version) m^(3/2). The earlier version prints a
+    further factor log T.
     """
     clients, horizon, entropy, (steep, bend) = _constants(setting)
-    return clients**1.25 * setting.experts * sqrt(horizon * epsilon * bend / (steep * entropy))
+    return (
+        clients ** (1.5 if central else 1.25)
+        * setting.experts
+        * sqrt(horizon * epsilon * bend / (steep * entropy))
+    )
 
 
 def corollary_communication(setting: Setting) -> float:

@@ -212,7 +212,7 @@ class SparseVector(AlgorithmSpec):
         server = self._stopping(setting) if self.stops else self._restarting(setting)
         kept = {} if self.stops else {"front": self._plan(setting).front}
         if self._has_printed_bound:
-            kept["printed_regret_bound"] = self._printed_bound(setting)
+            kept["printed_regret_bound"] = self.printed_bound(setting)
         return Algorithm(
             name="sparse_vector",
             setting=setting,
@@ -315,9 +315,15 @@ class SparseVector(AlgorithmSpec):
         by_hand = (self.switches, self.threshold) != (None, None)
         return self.calibration == "published" and self.paper != "asi2023" and not by_hand
 
-    def _printed_bound(self, setting: Setting) -> float:
-        """The bound at the end of the paper's proof of Theorem 2.6, before constants are hidden."""
-        switches, eta, _, _ = self._printed(setting)
+    def printed_bound(self, setting: Setting) -> float:
+        """The bound at the end of the paper's proof of Theorem 2.6, before constants are hidden.
+
+        It is for the printed constants, whatever the calibration is, and may exceed the horizon.
+
+        >>> round(SparseVector(epsilon=10.0).printed_bound(Setting(10, 100, 512)))
+        1025
+        """
+        switches, eta, _, _ = replace(self, switches=None)._printed(setting)
         wait = 16 * log(2 * (setting.rounds / self.every) ** 2 / self.rho) / self.epsilon
         run = setting.clients * (self.best_loss + self.every) + wait + 4 / eta
         return switches * run / setting.clients
