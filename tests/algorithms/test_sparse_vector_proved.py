@@ -223,9 +223,10 @@ def test_the_bound_of_epochs_grows_with_what_is_given_up() -> None:
     assert found[0] > found[1]
     known = [epochs_bound(replace(GAME, best_loss=best), two) for best in (0.0, 0.1, 2.0, 2.1)]
     assert known[0] < known[1] == known[2] < known[3]
-    run = run_cost(10.0, 2.0, 9.0)
-    assert known[1] > 10 * run / 10  # ten runs of the first epoch, ten clients
     assert known[3] == GAME.horizon  # no epoch is right
+    worse, right = replace(GAME, best_loss=2.1), EpochRuns(40.0, RUNS)
+    lost = epochs_bound(worse, (*two, right)) - epochs_bound(worse, (two[0], right))
+    assert lost == pytest.approx(run_cost(10.0, 2.0, 29.0), rel=1e-3)  # ten runs, ten clients
     assert epochs_bound(replace(GAME, experts=1), two) == 0
 
 
