@@ -14,6 +14,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import coin_regret
 from hedgerow.experiments import gao2024_communication as communication
 from hedgerow.experiments import gao2024_event_trigger as event
+from hedgerow.experiments import gao2024_figure2 as figure2
+from hedgerow.experiments import gao2024_figure6 as figure6
 from hedgerow.experiments import gao2024_lowerbounds as lower
 from hedgerow.experiments import gao2024_speedup as speedup
 from hedgerow.experiments import gao2024_table1 as table1
@@ -103,6 +105,52 @@ def test_quick_reproductions_run(name: str, tmp_path: Path) -> None:
     outcome = reproduce(EXPERIMENTS[name], quick=True, out=tmp_path / "out", workers=1)
     assert outcome.status == "quick"
     assert (tmp_path / "out" / f"{name}.png").stat().st_size > 10_000
+
+
+def _together(better: bool) -> Callable[[str, Setting], float]:
+    """One player pays ten times as much as each of ten clients, or half as much."""
+
+    def law(name: str, setting: Setting) -> float:
+        printed, former = name.startswith("published"), name.startswith("former")
+        alone = 190.0 if printed else 11.0 if former else 6.0
+        return alone if setting.clients == 1 else alone / 10 if better else alone * 2
+
+    return law
+
+
+def test_the_verdict_on_figure_2_could_come_out_the_other_way() -> None:
+    configs = figure2.studies(quick=True)
+
+    def judge(law: Callable[[str, Setting], float]) -> Verdict:
+        return figure2.judge({name: made_up(config, law) for name, config in configs.items()})
+
+    good, alone = judge(_together(better=True)), judge(_together(better=False))
+    assert good.reproduces
+    assert [check.name for check in good.checks if not check.passed] == []
+    assert not alone.reproduces
+    failed = [check.name for check in alone.checks if not check.passed]
+    assert sum("below-single-player" in name for name in failed) == 8  # all of them
+    worse = judge(lambda name, setting: 20 * _together(better=True)(name, setting))
+    names = [check.name for check in worse.checks if not check.passed]
+    assert "certified/m=10/N=1/halving/regret" in names
+
+
+def test_the_verdict_on_figure_6_could_come_out_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Made-up regrets need no file."""
+    monkeypatch.setattr(figure6, "locate", lambda: None)
+    configs = figure6.studies(quick=True)
+
+    def judge(better: bool) -> Verdict:
+        law = _together(better)
+        return figure6.judge({name: made_up(config, law) for name, config in configs.items()})
+
+    good, alone = judge(better=True), judge(better=False)
+    assert good.reproduces
+    assert [check.name for check in good.checks if not check.passed] == []
+    assert not alone.reproduces
+    assert len([check for check in alone.checks if not check.passed]) == 7  # all but epsilon
 
 
 @pytest.mark.long

@@ -1,8 +1,8 @@
 """The theorems of Gao, Huang and Yang 2024, with every hidden constant 1.
 
 They show how regret and communication grow. Nothing is certified by them. Theorem 2.2 is about
-Frank-Wolfe, Theorem 2.6 about Fed-SVT. The bounds that Asi et al. 2023 print for the algorithms
-behind `doubling` and `potential` stand beside them.
+Frank-Wolfe, Theorem 2.6 about Fed-SVT. There are also the bounds that Asi et al. 2023 print for the
+algorithms that `doubling` and `potential` are after.
 """
 
 from __future__ import annotations
