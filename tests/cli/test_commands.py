@@ -208,7 +208,13 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
         "certify", "sparse_vector", "--set", "epsilon=2", "--set", "clients=3", "--json"
     )
     document = answer.document()
-    bound = {"regret_bound", "regret_bound_for", "regret_bound_proof", "notes"}
+    bound = {
+        "regret_bound",
+        "regret_bound_for",
+        "regret_bound_proof",
+        "printed_regret_bound",
+        "notes",
+    }
     known = {field.name for field in fields(AlgorithmRecord)}
     assert set(document) == known | bound | {"communication"}
     assert document["communication"]["exchanges"] == document["parameters"]["exchanges"]
