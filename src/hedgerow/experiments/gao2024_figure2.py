@@ -152,10 +152,11 @@ def _lines(done: Studies, calibration: str) -> dict[str, list[RunResult]]:
     """The lines of Figure 2: one player, and ten clients for every N."""
     figure = done[FIGURE]
     found = {"one player": figure.of(label(calibration, 1, 1))}
-    if calibration == "published":
-        found["one player, draws of Asi et al."] = figure.of(ASI)
     together = {f"together, N = {n}": label(calibration, m, n) for m, n in SETTINGS[1:]}
-    return found | {name: figure.of(one) for name, one in together.items()}
+    found |= {name: figure.of(one) for name, one in together.items()}
+    # the last, so that a line has the same colour in all panels
+    asi = {"one player, draws of Asi et al.": figure.of(ASI)}
+    return found | asi if calibration == "published" else found
 
 
 def _draw_curves(done: Studies, path: Path) -> None:
@@ -181,7 +182,8 @@ def _draw_seeds(done: Studies, path: Path) -> None:
         for seed in range(SEEDS_SHOWN)
     }
     title = f"Figure 5: single seeds, printed constants (epsilon = {EPSILON:g}, T = {HORIZON})"
-    note = footer(done, studies, "each line is one run, without a 95 % band")
+    single = "each line is one run, without a 95 % band"
+    note = footer(done, studies, single, shown=f"the first {SEEDS_SHOWN} of")
     plot_panels(panels, path, title, "regret per client (log scale)", note)
 
 

@@ -38,15 +38,18 @@ def is_quick(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]]
 
 
 def footer(
-    done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]], bars: str = BARS
+    done: Studies,
+    studies: Callable[[bool], Mapping[str, StudyConfig]],
+    bars: str = BARS,
+    shown: str = "means over",
 ) -> str:
     """The footer of a picture of the studies `done`.
 
-    It says how many seeds there are, what the bars are, that this is a simulation, and whether it
-    is the quick form.
+    It says how many seeds there are and what is shown of them, what the bars are, that this is a
+    simulation, and whether it is the quick form.
     """
     quick = "; quick form: smaller than the full one, not judged" if is_quick(done, studies) else ""
-    return f"means over {_seeds(done)}; {bars}; {STAMP}{quick}"
+    return f"{shown} {_seeds(done)}; {bars}; {STAMP}{quick}"
 
 
 def _seeds(done: Studies) -> str:
