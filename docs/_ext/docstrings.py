@@ -10,6 +10,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CODE = re.compile(r"(``.+?``|`[^`]+`|\$[^$]+\$)")
+VALUES = ("property", "attribute", "data")
 MARKUP = re.compile(r"([*|\\])|(?<=\w)(_)(?=\W|$)")
 
 
@@ -40,8 +41,10 @@ def _code(part: str) -> str:
 
 
 def clean(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    del app, what, name, thing, options
+    del app, name, thing, options
     lines[:] = readable(lines)
+    if what in VALUES:
+        lines.insert(0, "")  # else napoleon takes "The running sum: ..." for a type
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
