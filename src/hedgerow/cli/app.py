@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from hedgerow.cli.main import INTERRUPTED, STOPPED
 from hedgerow.cli.output import ERR
-from hedgerow.core.errors import HedgerowError, Interrupted
+from hedgerow.core.errors import HedgerowError, Interrupted, InvalidValue
 from hedgerow.version import __version__
 
 # The base class of Typer's errors, whether Typer uses its own copy of click or the installed one.
@@ -81,6 +81,12 @@ class Commands(TyperGroup):
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from hedgerow.core.validate import (
+                nearest,
+            )  # imports numpy, which the help page need not
+
+            raise InvalidValue(f"Unknown command {args[0]!r}; {nearest(args[0], COMMANDS)}")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if command is None or name is None else load(name), rest
 
