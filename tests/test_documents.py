@@ -173,6 +173,33 @@ def test_architecture_names_real_files() -> None:
             )
 
 
+def test_architecture_names_every_file() -> None:
+    """All but registries, and rooms that say which files they have: one for each command or figure."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for room, content in re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE):
+        if room not in ("cli", "experiments", "benchmarks", "examples"):
+            files = {file.stem for file in (ROOT / "src" / "hedgerow" / room).glob("*.py")}
+            missing = files - set(re.findall(r"`(\w+)`", content)) - {"__init__", "registry"}
+            assert not missing, f"{room}: {sorted(missing)}"
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        p
+        for p in (ROOT / "src" / "hedgerow" / "algorithms").iterdir()
+        if (p / "__init__.py").exists()
+    ],
+    ids=lambda family: family.name,
+)
+def test_the_readme_of_a_family_names_every_file(family: Path) -> None:
+    text = (family / "README.md").read_text(encoding="utf-8")
+    missing = [
+        f.name for f in family.glob("*.py") if f.stem != "__init__" and f"`{f.name}`" not in text
+    ]
+    assert not missing
+
+
 @pytest.mark.parametrize("name", ["study", "recorded", "plugin", "points"])
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLES))

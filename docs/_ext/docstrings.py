@@ -10,6 +10,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CODE = re.compile(r"(``.+?``|`[^`]+`|\$[^$]+\$)")
+VALUES = ("property", "attribute", "data")
 MARKUP = re.compile(r"([*|\\])|(?<=\w)(_)(?=\W|$)")
 
 
@@ -39,9 +40,21 @@ def _code(part: str) -> str:
     return part if part.startswith("``") else f"`{part}`"
 
 
+def whole(line: str) -> list[str]:
+    """The first line of a value in two: napoleon would take what is before a colon for a type.
+
+    >>> whole("The running sum: what is spent")
+    ['The running sum\\\\', ': what is spent']
+    """
+    name, colon, rest = line.partition(": ")
+    return [f"{name}\\", f": {rest}"] if colon else [line]
+
+
 def clean(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    del app, what, name, thing, options
+    del app, name, thing, options
     lines[:] = readable(lines)
+    if what in VALUES and lines:
+        lines[:1] = whole(lines[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

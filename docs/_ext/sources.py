@@ -80,7 +80,7 @@ def api_pages() -> dict[str, str]:
             [_entry("hedgerow", name, getattr(hedgerow, name)) for name in names]
         )
     names = sorted(privacy.__all__)
-    text = "# The privacy core\n\n`hedgerow.privacy` works without the rest of the package: curves, mechanisms, calibration, odometer.\n\n"
+    text = "# The privacy core\n\n`hedgerow.privacy` works without the rest of the package: curves, mechanisms, calibration, odometer.\n\nEvery curve has `delta(epsilon)` and `epsilon(delta)`, the smallest values with which the guarantee holds; `stated()`, the pair (epsilon, delta) that is quoted; and `words()`, the same as text.\n\n"
     pages["privacy_core.md"] = text + _block(
         [_entry("hedgerow.privacy", name, getattr(privacy, name)) for name in names]
     )

@@ -31,6 +31,7 @@ from support.command import Command
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches(hedgerow: Command, command: str) -> None:
     answer = hedgerow(command, "--help")
+    assert "<bool>" not in answer.out, "a switch takes no value"
     assert answer.code == 0
     assert "--json" in answer.out
     assert COMMANDS[command][1] in " ".join(answer.out.split())

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.cli.app import guarded
+from support.command import Command
 
 STUDY = """
 seeds = 2
@@ -204,3 +205,9 @@ def test_ctrl_c_leaves_nothing_behind(
     assert out == ""
     assert err.strip().splitlines() == ["Interrupted. Nothing was written."]
     assert not (folder / "runs").exists() or list((folder / "runs").iterdir()) == []
+
+
+def test_an_unknown_command_names_the_nearest(hedgerow: Command) -> None:
+    answer = hedgerow("statment")
+    assert answer.code == 2
+    assert answer.err == "Error: Unknown command 'statment'; did you mean 'statement'?\n"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.setting import Setting
@@ -145,6 +147,33 @@ def test_formulas_of_proofs_become_mathml(proof: Path) -> None:
         re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.+?\$\$", "", text, flags=re.DOTALL))
     ):
         assert mathml(formula, "inline").startswith("<math")
+
+
+def not_formulas(text: str) -> list[str]:
+    """What a page shows as it is typed, though it was meant as a formula. A line of a formula that
+    begins with "+ " would begin a list.
+    """
+    parser = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
+    shown = [
+        part.content
+        for token in parser.parse(text)
+        for part in (token.children or ())
+        if part.type == "text"
+    ]
+    return [part for part in shown if re.search(r"\$|\\[A-Za-z]", part)]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(PROOFS.glob("*.md")), *PAGES],
+    ids=lambda page: f"{page.parent.name}-{page.name}",
+)
+def test_every_formula_is_shown_as_one(page: Path) -> None:
+    assert not_formulas(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_formula_that_begins_a_list_is_found() -> None:
+    assert not_formulas("The sum $a$ is at most $b\n+ c$.") == [" is at most $b", "c$."]
 
 
 def test_formulas_are_refused_where_a_command_is_unknown() -> None:

@@ -48,7 +48,8 @@ def wall_seconds(*arguments: str) -> float:
         )
         taken = time.perf_counter() - start
     if done.returncode != 0:
-        raise ArithmeticError(f"{arguments} ended with the exit code {done.returncode}.")
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise ArithmeticError(f"{arguments} ended with the exit code {done.returncode}: {last}")
     return taken
 
 

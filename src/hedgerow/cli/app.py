@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from hedgerow.cli.main import INTERRUPTED, STOPPED
 from hedgerow.cli.output import ERR
-from hedgerow.core.errors import HedgerowError, Interrupted
+from hedgerow.core.errors import HedgerowError, Interrupted, InvalidValue
 from hedgerow.version import __version__
 
 # The base class of Typer's errors, whether Typer uses its own copy of click or the installed one.
@@ -51,6 +51,28 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+def _without_types(options: list[Any]) -> list[Any]:
+    """The options; help shows no type beside a switch, which takes no value."""
+    for option in options:
+        if isinstance(option, TyperOption) and option.is_flag:
+            option.metavar = ""
+    return options
+
+
+class Command(TyperCommand):
+    """A command with plain switches."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands with plain switches."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """A group of commands that are imported on demand."""
 
@@ -59,6 +81,12 @@ class Commands(TyperGroup):
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from hedgerow.core.validate import (
+                nearest,
+            )  # imports numpy, which the help page need not
+
+            raise InvalidValue(f"Unknown command {args[0]!r}; {nearest(args[0], COMMANDS)}")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if command is None or name is None else load(name), rest
 
@@ -69,11 +97,11 @@ def load(name: str) -> Any:
     found = getattr(import_module(f"hedgerow.cli.{module}"), function)
     several: dict[str, Any] = found if isinstance(found, dict) else {name: found}
     made = typer.Typer(
-        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
+        cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
     )
     for single, command in several.items():
         if single:
-            made.command(single, help=_paragraphs(command))(command)
+            made.command(single, cls=Command, help=_paragraphs(command))(command)
     if several is found:
         made.callback(help=_paragraphs(found[""]))(found[""])
     return typer.main.get_command(made)
@@ -97,7 +125,7 @@ def group() -> TyperGroup:
         rich_markup_mode=None,  # plain help needs no more of rich
         help="Private federated prediction with experts: simulate, certify, audit, reproduce.",
         epilog="Start with `hedgerow demo`. Exit codes: 0 success, 1 a check failed, "
-        "2 wrong usage, invalid input or missing data, 130 Ctrl-C.",
+        "2 wrong usage, invalid input or missing data, 70 the disk failed, 130 Ctrl-C.",
     )
 
 

@@ -17,7 +17,7 @@ from hedgerow.core.losses import Family
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import LOSSES, Setting
-from hedgerow.core.validate import nearest
+from hedgerow.core.validate import nearest, parameters
 from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
@@ -77,8 +77,7 @@ def _family(given: dict[str, Any], usual: Family) -> Family:
     one: Any = usual.of if isinstance(usual, Batch) else usual
     name = given.pop("family", None)
     if name is None:
-        held = {f.name: getattr(one, f.name) for f in fields(type(one)) if f.init}
-        one = typed(type(one), {**held, **choices}, "family") if choices else one
+        one = typed(type(one), {**parameters(one), **choices}, "family") if choices else one
         size = usual.size if size is None and isinstance(usual, Batch) else size
     elif not isinstance(name, str) or name not in FAMILIES:
         hint = nearest(str(name), FAMILIES)

@@ -33,7 +33,7 @@ Data = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Look for data files here first, then in HEDGEROW_DATA, then in your data folder.",
+        help="Look for data files in this folder first.",
     ),
 ]
 Settings = Annotated[

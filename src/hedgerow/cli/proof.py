@@ -62,7 +62,7 @@ def _texts(name: str) -> list[str]:
             return cited
         raise InvalidValue(f"{stem} cites no proof because it guarantees nothing.")
     if stem not in known:
-        raise InvalidValue(f"Unknown proof {stem!r}; {nearest(stem, [*known, *ALGORITHMS])}")
+        raise InvalidValue(f"Unknown proof {stem!r}; {nearest(stem, {*known, *ALGORITHMS})}")
     try:
         return [proofs.read(stem, anchor or None)]
     except KeyError:

@@ -74,7 +74,8 @@ def statement(
 ) -> int:
     """Write a privacy statement for each algorithm of a run.
 
-    A statement is one page, as Markdown, JSON, a page to print and a registry record.
+    The first page is to sign, the second for readers who calculate. Both come as Markdown, JSON and
+    HTML to print, with a registry record.
 
     Example: hedgerow statement runs/my-study --details examples/statement_details.toml
 

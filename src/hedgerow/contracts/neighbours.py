@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.validate import parameters
 from hedgerow.engines.simulate import simulate
 from hedgerow.privacy.secure import SecureNoise
 
@@ -45,20 +46,13 @@ def _secure(which: int) -> SecureNoise:
     return SecureNoise()
 
 
-def _fields_of(spec: AlgorithmSpec) -> dict[str | None, Any]:
-    return (
-        {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
-        if is_dataclass(spec)
-        else {}
-    )
-
-
 def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
     """The requested epsilon and delta, from the fields that the spec's traits name.
 
     Without a field for epsilon there is no budget: epsilon is None.
     """
-    choices, traits = _fields_of(spec), spec.traits
+    choices: dict[str | None, Any] = {**parameters(spec)}
+    traits = spec.traits
     return choices.get(traits.epsilon), choices.get(traits.delta, 0.0)
 
 
@@ -69,7 +63,8 @@ def changed(
 
     An epsilon of None stays: the budget is given in another way, such as mu.
     """
-    known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
+    known: dict[str | None, Any] = {**parameters(spec)}
+    wanted = {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
     choices = {
         name: value
         for name, value in wanted.items()

@@ -10,15 +10,21 @@ from typing import Protocol, runtime_checkable
 class PrivacyCurve(Protocol):
     """delta as a function of epsilon, and epsilon as a function of delta."""
 
-    def delta(self, epsilon: float) -> float: ...
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest delta with which (epsilon, delta)-DP holds."""
+        ...
 
-    def epsilon(self, delta: float) -> float: ...
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon >= 0 with which (epsilon, delta)-DP holds; inf if none."""
+        ...
 
     def stated(self) -> tuple[float, float]:
         """Return the (epsilon, delta) that is quoted for this curve."""
         ...
 
-    def words(self) -> str: ...
+    def words(self) -> str:
+        """Return the quoted guarantee as text."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -86,11 +86,17 @@ class Noise(Protocol):
 class NoiseSource(Protocol):
     """The noise that an engine owns: one view for each role."""
 
-    def server(self) -> Noise: ...
+    def server(self) -> Noise:
+        """The noise of the server."""
+        ...
 
-    def everyone(self, role: str, count: int) -> Noise: ...
+    def everyone(self, role: str, count: int) -> Noise:
+        """The noise of all players of a role at once: every draw has one row for each."""
+        ...
 
-    def single(self, role: str, index: int, count: int) -> Noise: ...
+    def single(self, role: str, index: int, count: int) -> Noise:
+        """The noise of one of `count` players of a role."""
+        ...
 
 
 def best(noisy: Array) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +47,20 @@ def at_least(name: str, value: int, low: int) -> None:
     expect(whole and value >= low, name, value, f"to be a whole number >= {low}")
 
 
+def one_of(thing: object, **options: tuple[object, ...]) -> None:
+    """Require that each named field of an object has one of its options.
+
+    >>> from types import SimpleNamespace
+    >>> one_of(SimpleNamespace(trust="some"), trust=("central", "local"))
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected trust='some' in ('central', 'local').
+    """
+    for name, allowed in options.items():
+        words = tuple(word for word in allowed if word is not None)
+        expect(getattr(thing, name) in allowed, name, getattr(thing, name), f"in {words}")
+
+
 def numbers(what: str, values: object) -> Array:
     """Return private values as floats; an error shows none of them, because errors are logged.
 
@@ -84,6 +99,13 @@ def check_budget(epsilon: float, delta: float = 0.0) -> None:
     positive("epsilon", epsilon)
     between("epsilon", epsilon, 1e-6, 1e6)
     expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
+
+
+def parameters(thing: object) -> dict[str, Any]:
+    """The values that a dataclass was made with, by name; any other object has none."""
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return {}
+    return {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
 
 
 def nearest(word: str, options: Iterable[str]) -> str:

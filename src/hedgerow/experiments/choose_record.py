@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from math import isnan
 from typing import Any
 
 from hedgerow.core.environment import Environment
+from hedgerow.core.validate import parameters
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.choose import (
     EPSILON,
@@ -56,12 +57,7 @@ def rows_of(table: Mapping[str, Any]) -> list[Row]:
 
 
 def _stream(environment: Environment) -> dict[str, Any]:
-    values = (
-        {f.name: getattr(environment, f.name) for f in fields(environment) if f.init}
-        if is_dataclass(environment)
-        else {}
-    )
-    return {"adversary": environment.traits.adversary, **values}
+    return {"adversary": environment.traits.adversary, **parameters(environment)}
 
 
 def _row(row: Row) -> dict[str, Any]:

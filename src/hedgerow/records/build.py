@@ -14,6 +14,7 @@ from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import Record
 from hedgerow.core.setting import LOSSES
+from hedgerow.core.validate import parameters
 from hedgerow.privacy.composition.repetition import repeated
 from hedgerow.privacy.curves import (
     ApproximateDP,
@@ -216,12 +217,7 @@ def _mechanism(mechanism: Mechanism) -> MechanismRecord:
 
 def choices_of(spec: Any) -> dict[str, Any]:
     """The parameters of a specification that are not None."""
-    values = (
-        {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
-        if is_dataclass(spec)
-        else {}
-    )
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in parameters(spec).items() if value is not None}
 
 
 def _record_of(algorithm: Algorithm) -> Record:

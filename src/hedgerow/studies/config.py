@@ -19,7 +19,7 @@ from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.text import one_line
-from hedgerow.core.validate import at_least, expect, nearest
+from hedgerow.core.validate import at_least, expect, nearest, parameters
 from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -337,7 +337,7 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
 
     def plain(registry: Any, thing: Any) -> dict[str, Any]:
         hints = get_type_hints(type(thing))
-        values = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+        values = parameters(thing)
         values |= {k: plain(ENVIRONMENTS, v) for k, v in values.items() if hints[k] is Environment}
         return {
             "name": registry.name_of(thing),

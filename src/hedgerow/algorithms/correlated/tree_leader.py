@@ -43,7 +43,7 @@ from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, Quoted
@@ -163,9 +163,7 @@ class TreeLeader(AlgorithmSpec):
         fill_in_budget(self, DELTA)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta != 0, "delta", self.delta, text)
-        allowed = {"aim": get_args(Aim), "calibration": get_args(Calibration)}
-        for name, options in allowed.items():
-            expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")
+        one_of(self, aim=get_args(Aim), calibration=get_args(Calibration))
         at_least("every", self.every, 1)
         if isinstance(self.sensitivity, list | np.ndarray):
             object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))

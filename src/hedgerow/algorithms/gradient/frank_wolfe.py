@@ -66,7 +66,7 @@ from hedgerow.core.replay import Replay
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import PureDP, Quoted
@@ -175,15 +175,13 @@ class FrankWolfe(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        options: dict[str, tuple[str | None, ...]] = {
-            "trust": get_args(Trust),
-            "noise": (None, *get_args(Placement)),
-            "report": (None, *get_args(Report)),
-            "calibration": ("certified", "published"),
-        }
-        for name, allowed in options.items():
-            words = tuple(word for word in allowed if word is not None)
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
+        one_of(
+            self,
+            trust=get_args(Trust),
+            noise=(None, *get_args(Placement)),
+            report=(None, *get_args(Report)),
+            calibration=("certified", "published"),
+        )
         if self.trees is not None:
             at_least("trees", self.trees, 0)
             expect(

@@ -46,7 +46,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, check_budget, expect, positive
+from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import GaussianDP, Quoted
 
@@ -450,14 +450,12 @@ class LimitedUpdates(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        options = {
-            "trust": get_args(Trust),
-            "subroutine": ("gradient", "selection", "frank_wolfe"),
-            "noise": (None, *get_args(Law)),
-        }
-        for name, allowed in options.items():
-            words = tuple(word for word in allowed if word is not None)
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
+        one_of(
+            self,
+            trust=get_args(Trust),
+            subroutine=("gradient", "selection", "frank_wolfe"),
+            noise=(None, *get_args(Law)),
+        )
         if self.subroutine != "gradient":
             rule = "only with subroutine='gradient'"
             expect(self.noise is None, "noise", self.noise, rule)

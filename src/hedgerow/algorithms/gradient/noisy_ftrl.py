@@ -37,7 +37,7 @@ from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Algorithm, AlgorithmS
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, check_budget, expect, positive
+from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 
@@ -221,8 +221,7 @@ class NoisyFTRL(AlgorithmSpec):
         check_budget(self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        for name, allowed in {"trust": get_args(Trust), "factorisation": get_args(Kind)}.items():
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        one_of(self, trust=get_args(Trust), factorisation=get_args(Kind))
         at_least("every", self.every, 1)
         at_least("buffers", self.buffers, 1)
         if self.clip is not None:

@@ -49,7 +49,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -147,14 +147,12 @@ class PhasedSelection(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        options = {
-            "trust": get_args(Trust),
-            "choice": (None, *get_args(Choice)),
-            "report": (None, *get_args(Report)),
-        }
-        for name, allowed in options.items():
-            words = tuple(word for word in allowed if word is not None)
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
+        one_of(
+            self,
+            trust=get_args(Trust),
+            choice=(None, *get_args(Choice)),
+            report=(None, *get_args(Report)),
+        )
         expect(
             self.choice is None or self.trust == "central",
             "choice",

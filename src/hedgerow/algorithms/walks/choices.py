@@ -37,7 +37,7 @@ from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.composition.groups import appearances
@@ -76,8 +76,7 @@ class WalkSpec(AlgorithmSpec):
     sized: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in {"reports": get_args(ReportModel), "trust": get_args(Trust)}.items():
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        one_of(self, reports=get_args(ReportModel), trust=get_args(Trust))
         if self.mu is not None:
             rule = "to be absent: give mu, or epsilon and delta"
             expect(self.epsilon is None, "epsilon", self.epsilon, rule)

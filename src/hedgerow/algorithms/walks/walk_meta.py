@@ -44,7 +44,7 @@ from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import expect, one_of, positive
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 CHOICE = "choice"  # the purpose of the noise with which a forecaster is chosen
@@ -358,11 +358,7 @@ class WalkMeta(WalkSpec):
         )
         expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
         FORECASTERS.panel(self.forecasters)  # refuses unknown names
-        for name, allowed in {
-            "follow": get_args(Follow),
-            "meta_noise": get_args(MetaNoise),
-        }.items():
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        one_of(self, follow=get_args(Follow), meta_noise=get_args(MetaNoise))
         if self.gain_range is not None:
             positive("gain_range", self.gain_range)
 

@@ -176,7 +176,8 @@ class ClientData(_Examples):
         if tested is None:
             return ()
         loss = TestLoss(self.loss, lambda seed: tested)
-        labelled = isinstance(self.loss, Logistic) or getattr(self.loss, "scores", None) is not None
+        scored = isinstance(self.loss, Model) and self.loss.scores is not None
+        labelled = scored or isinstance(self.loss, Logistic)
         return (loss, TestAccuracy(self.loss, lambda seed: tested)) if labelled else (loss,)
 
 

@@ -198,6 +198,7 @@ class Forecasts(Recording):
 
     @property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The losses that were read, of shape (rounds, clients, experts)."""
         return self._read.losses
 
     @property
@@ -206,6 +207,7 @@ class Forecasts(Recording):
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The names of the experts."""
         return self._read.names
 
     @property

@@ -36,7 +36,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Gains
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect, nearest
+from hedgerow.core.validate import between, expect, nearest, one_of
 from hedgerow.environments.recorded.data import find, find_any
 
 Patients = Literal["confirmed", "suspected"]
@@ -162,8 +162,7 @@ class Hospitals(Environment):
     def __post_init__(self) -> None:
         two = len(self.state) == 2 and self.state.isascii() and self.state.isupper()
         expect(two, "state", self.state, 'to be two capital letters such as "NM"')
-        for name, allowed in {"patients": get_args(Patients), "sizes": get_args(Sizes)}.items():
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        one_of(self, patients=get_args(Patients), sizes=get_args(Sizes))
         few = 0 <= self.suppressed < MOST_SUPPRESSED
         expect(few, "suppressed", self.suppressed, "in [0, 4): larger numbers are not suppressed")
         between("keep", self.keep, 0.0, 1e9)

@@ -207,6 +207,7 @@ class Recorded(Recording):
 
     @property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The losses that were read, of shape (rounds, clients, experts)."""
         return self._read[0]
 
     @property
@@ -215,6 +216,7 @@ class Recorded(Recording):
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The names of the experts."""
         return self._read[2]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -125,13 +125,16 @@ class SecureNoise:
         )
 
     def server(self) -> Noise:
+        """The noise of one party, such as the server."""
         return _View(self, ())
 
     def everyone(self, role: str, count: int) -> Noise:
+        """The noise of `count` clients at once: every draw has one row for each."""
         del role
         return _View(self, (count,))
 
     def single(self, role: str, index: int, count: int) -> Noise:
+        """The noise of one of `count` clients."""
         del role, index, count
         return _View(self, ())
 
