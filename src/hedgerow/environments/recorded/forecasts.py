@@ -22,7 +22,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.validate import expect, numbers
+from hedgerow.core.validate import expect, numbers, unmasked
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import Recording, check_missing
 from hedgerow.environments.recorded.table import (
@@ -52,10 +52,10 @@ def forecast_losses(
     Parameters
     ----------
     forecasts
-        Numbers of shape (..., experts); for `loss="zero_one"` also texts. NaN, or None among texts:
-        there is no forecast.
+        Numbers of shape (..., experts); for `loss="zero_one"` also texts. NaN, None
+        or masked: there is no forecast.
     target
-        The outcomes, of shape (...). NaN or None: an outcome is not known.
+        The outcomes, of shape (...). NaN, None or masked: an outcome is not known.
     loss
         "absolute", "squared", "pinball" or "zero_one".
     largest_error
@@ -80,12 +80,13 @@ def forecast_losses(
     """
     check_loss(loss, largest_error, quantile)
     if loss == "zero_one":
-        given, came = np.asarray(forecasts, object), np.asarray(target, object)[..., None]
+        given, came = unmasked(forecasts, object), unmasked(target, object)[..., None]
         _check_shapes(given, came)
         wrong = np.asarray(given != came, np.float64)
         return np.where(is_missing(given) | is_missing(came), np.nan, wrong), 0
     assert largest_error is not None
-    given, came = numbers("forecasts", forecasts), numbers("targets", target)[..., None]
+    given = numbers("forecasts", forecasts, gaps=True)
+    came = numbers("targets", target, gaps=True)[..., None]
     _check_shapes(given, came)
     error = came - given
     clipped = int((np.abs(error) > largest_error).sum())

@@ -23,7 +23,7 @@ from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, masked, unmasked
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.table import (
     DECLARE,
@@ -134,9 +134,8 @@ class RecordedArray(Recording):
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
-        given = np.asarray(self.losses)
-        hidden = isinstance(self.losses, np.ma.MaskedArray) and self.losses.mask.any()
-        if hidden and self.missing is None:
+        given = unmasked(self.losses)
+        if self.missing is None and masked(self.losses):
             raise InvalidValue(f"Expected losses with none masked. {GAPS_IN_ARRAYS}")
         if given.ndim != 3 or given.dtype.kind not in "biuf":
             raise InvalidValue(
@@ -148,8 +147,6 @@ class RecordedArray(Recording):
                 f"Expected at least one round, client and expert, got shape {given.shape}."
             )
         values = np.ascontiguousarray(given, np.float64)
-        if hidden:
-            values = np.where(np.ma.getmaskarray(self.losses), np.nan, values)
         if self.missing is not None:
             values, gaps = split(values)
             object.__setattr__(self, "gaps", gaps)
