@@ -18,7 +18,8 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.validate import unmasked
 from hedgerow.engines.learner import Learner, made_with
-from hedgerow.environments.recorded.forecasts import Loss, forecast_losses, is_missing
+from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
+from hedgerow.environments.recorded.table import is_missing
 from hedgerow.privacy.secure import SecureNoise
 
 
