@@ -173,7 +173,7 @@ def test_architecture_names_real_files() -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["study", "recorded", "plugin", "points"])
+@pytest.mark.parametrize("name", ["study", "recorded", "stations", "plugin", "points"])
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLES))
     load_plugin(str(EXAMPLES / "my_algorithm.py"))
