@@ -200,7 +200,7 @@ def test_the_readme_of_a_family_names_every_file(family: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["study", "recorded", "plugin", "points"])
+@pytest.mark.parametrize("name", ["study", "recorded", "stations", "plugin", "points"])
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLES))
     load_plugin(str(EXAMPLES / "my_algorithm.py"))

@@ -17,6 +17,7 @@ from hedgerow.cli import gallery, reproduce, run
 from hedgerow.core.text import one_line, visible
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
+from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
 from support.command import STUDY, Answer, Command
 
@@ -61,6 +62,7 @@ def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table["run"] = f"run{HOSTILE}"
     table["versions"]["numpy"] = f"2{HOSTILE}"
     file.write_text(json.dumps(table))
+    write_digest(folder / "results")
     return folder / "results"
 
 

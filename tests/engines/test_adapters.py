@@ -69,6 +69,56 @@ def test_the_estimator_plays_what_a_learner_plays(clients: int) -> None:
     assert model.certificate.public.curve.stated() == (6.0, 0.0)
 
 
+def test_a_masked_target_is_that_of_an_absent_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = hr.ExpertEstimator(PAIRS, SPEC, horizon=130, clients=2, largest_error=2.0, absent=True)
+    hidden = np.arange(120) % 7 == 3
+    wrong = np.where(hidden, 100.0, TARGET)  # under the mask
+    seen: list[Any] = []
+    monkeypatch.setattr(hr.Learner, "observe", lambda _, *given: seen.append(given))
+    model.fit(FEATURES, np.ma.masked_array(wrong, mask=hidden))
+    model.fit(FEATURES, np.where(hidden, np.nan, TARGET))
+    for (losses, here), (expected, present) in zip(seen[:60], seen[60:], strict=True):
+        assert np.array_equal(losses, expected)
+        assert np.array_equal(np.asarray(here), np.asarray(present))
+    model.absent = False
+    with pytest.raises(InvalidValue, match="A target is missing"):
+        model.fit(FEATURES, np.ma.masked_array(wrong, mask=hidden))
+
+
+def test_a_masked_prediction_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def masked(self: Times, features: Any) -> Any:
+        return np.ma.masked_array(np.asarray(features)[:, 0], mask=[True] + [False] * 119)
+
+    monkeypatch.setattr(Times, "predict", masked)
+    model = hr.ExpertEstimator(PAIRS, SPEC, horizon=130, clients=2, largest_error=2.0)
+    with pytest.raises(InvalidValue, match="Expected every expert to predict in every row"):
+        model.fit(FEATURES, TARGET)
+
+
+@pytest.mark.parametrize("source", [None, hr.SecureNoise()])
+def test_rows_are_not_counted_again_after_an_interrupt(
+    source: hr.SecureNoise | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = hr.ExpertEstimator(
+        PAIRS, SPEC, horizon=60, clients=2, largest_error=2.0, source=source
+    ).partial_fit(FEATURES[:4], TARGET[:4])
+    observe = hr.Learner.observe
+
+    def stopped(self: hr.Learner, *given: Any) -> None:
+        observe(self, *given)
+        if self.round == 5:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hr.Learner, "observe", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(FEATURES[4:20], TARGET[4:20])
+    with pytest.raises(InvalidValue, match="interrupted after 3 of 8 rounds"):
+        model.partial_fit(FEATURES[4:20], TARGET[4:20])
+    model.partial_fit(FEATURES[10:20], TARGET[10:20])  # the others
+    assert model.learner.round == 10
+
+
 def test_the_estimator_says_what_is_wrong() -> None:
     model = hr.ExpertEstimator(PAIRS, SPEC, horizon=9, clients=2, largest_error=2.0)
     with pytest.raises(hr.InvalidValue, match="has not learned yet"):

@@ -55,6 +55,20 @@ def test_the_largest_loss_is_reached_on_one_side_of_a_quantile() -> None:
         assert losses.tolist() == [[1.0]]
 
 
+def test_masked_forecasts_and_targets_are_missing() -> None:
+    hidden = [[True, False], [False, False], [False, False]]
+    said = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], mask=hidden)
+    came = np.ma.masked_array([1.0, 1.0, 1.0], mask=[False, False, True])
+    losses, clipped = hr.forecast_losses(said, came, largest_error=4.0)
+    expected = [[np.nan, 0.25], [0.5, 0.75], [np.nan, np.nan]]
+    assert np.array_equal(losses, expected, equal_nan=True)
+    assert clipped == 0  # 5 lies under a mask
+    words = np.ma.masked_array([["a", "b"], ["a", "a"], ["b", "b"]], mask=hidden)
+    for target in (np.ma.masked_array(["a", "a", "b"], mask=came.mask), ["a", "a", np.ma.masked]):
+        wrong, _ = hr.forecast_losses(words, target, loss="zero_one")
+        assert np.array_equal(wrong, [[np.nan, 1], [0, 0], [np.nan, np.nan]], equal_nan=True)
+
+
 def test_zero_one_takes_texts_numbers_and_gaps() -> None:
     losses, clipped = hr.forecast_losses(
         [["rain", "sun"], ["sun", None], ["rain", "rain"]], ["rain", "sun", None], loss="zero_one"

@@ -289,6 +289,47 @@ def test_a_learner_says_what_is_wrong_with_sleep(tmp_path: Path) -> None:
     assert record.algorithms[0].choices["sleeping"] is True
 
 
+def test_masked_losses_of_absent_clients_and_sleeping_experts_are_not_read() -> None:
+    """A learner for gaps takes a masked array as it takes NaN; values under a mask never count."""
+    losses = np.ma.masked_array(
+        [[0.0, 1.0, 0.5], [9.0, 9.0, 9.0]], mask=[[False, False, True], [True] * 3]
+    )
+    awake = [[True, True, False], [True, True, True]]
+    for learner in (
+        hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, absent=True, sleeping=True),
+        hr.Learner.private(
+            hr.PhasedSelection(),
+            clients=2, experts=3, horizon=9, absent=True, sleeping=True, source=hr.SecureNoise(),
+        ),
+    ):  # fmt: skip
+        learner.predict(awake=awake)
+        with pytest.raises(hr.InvalidValue, match=r"in \[0, 1\]"):
+            learner.observe(losses)
+        learner.observe(losses, present=[True, False])
+        assert learner.round == 1
+
+
+def test_masks_inside_lists_are_gaps() -> None:
+    losses = np.full((4, 2, 3), 0.5)
+    hidden = np.zeros((4, 2, 3), bool)
+    hidden[1, 0], hidden[2, 1, 2] = True, True
+    rows = [np.ma.masked_array(row, mask=mask) for row, mask in zip(losses, hidden, strict=True)]
+    nested = [list(row) for row in rows]
+    for given in (rows, nested, tuple(rows)):
+        game = hr.RecordedArray(given, missing="absent")  # pyright: ignore[reportArgumentType]
+        assert game.gaps.present is not None
+        assert game.gaps.awake is not None
+        assert np.argwhere(~game.gaps.present).tolist() == [[1, 0]]
+        assert np.argwhere(~game.gaps.awake).tolist() == [[2, 1, 2]]
+        with pytest.raises(hr.InvalidValue, match="none masked"):
+            hr.RecordedArray(given)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(hr.InvalidValue, match="Expected records with none masked"):
+        hr.Replay(np.ma.masked_array(losses, mask=hidden))
+    masked = np.ma.masked_array(losses[0], mask=hidden[1])
+    with pytest.raises(hr.InvalidValue, match=r"Expected features and targets for .* none masked"):
+        hr.ClientData([(masked, np.zeros(2))], hr.SquaredError())
+
+
 def test_masked_presence_is_no_presence() -> None:
     learner = hr.Learner(hr.PhasedSelection(), clients=2, experts=3, horizon=9, absent=True)
     learner.predict()

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
@@ -74,13 +75,17 @@ def test_blocks_are_consecutive_views(tmp_path: Path) -> None:
     [
         (
             GOOD.replace("round", "time"),
-            "Expected a column 'round' in .*, found time, client, a, b",
+            "Expected a column 'round' in .*, found 'time', 'client', 'a', 'b'",
         ),
         (GOOD.replace("client", "site"), "Expected a column 'client'"),
         ("round,client\n0,x\n", "at least one expert column"),
         ("round,client,a\n", "at least one row"),
         (GOOD.replace("1,x", "1.5,x"), "whole round numbers 0, 1, 2, ... in .*, got"),
-        (GOOD.replace("1,x", "first,x"), "whole round numbers 0, 1, 2, ... in .*, got"),
+        (GOOD.replace("1,x", "first,x"), "whole round numbers .*, got 'first' in line 4"),
+        (
+            "round,client,a\n2026-01-31,x,1\n31.1.2026,x,1\n",
+            "Expected dates such as 2026-01-31, .*, got '31.1.2026' in line 3",
+        ),
         (GOOD.replace("1,y,1,1\n", ""), r"Round 1 of client 'y' is missing"),
         (GOOD.replace("0,x", "5,x"), r"Round 0 of client 'x' is missing"),
         (GOOD.replace("0,x", "-1,x"), "numbered from 0 in .*, got -1 as the first"),
@@ -90,10 +95,12 @@ def test_blocks_are_consecutive_views(tmp_path: Path) -> None:
         (GOOD.replace("0.25", "1.0000001"), r"loss=1\.0000001 in \[0, 1\] \(line 3, column 'a'"),
         (GOOD.replace("0.25", "-0.5"), r"loss=-0\.5 in \[0, 1\]"),
         (GOOD.replace("0.25", "inf"), r"loss=inf in \[0, 1\]"),
-        (GOOD.replace("0.25", "low"), "numbers in column 'a' of"),
+        (GOOD.replace("0.25", "low"), "numbers in column 'a' of .*, got 'low' in line 3"),
+        (GOOD.replace("0,y", "0,"), "Line 3 of .* does not name its client"),
+        (GOOD.replace("x", "1").replace("y", ""), "Line 3 of .* does not name its client"),
         (GOOD.replace("client,a,b", "client,a,a"), "column"),
         ("", "Cannot read .*a.csv"),
-        ("round,client,a\n0,x,0.5,0.7\n", "Cannot read .*a.csv"),
+        ("round,client,a\n0,x,0.5,0.7\n", r"Cannot read .*a.csv \(columns are separated by commas"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -101,6 +108,41 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, message: s
     with pytest.raises(HedgerowError, match=message) as caught:
         read_losses(tmp_path / "a.csv")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_are_rounds_and_columns_have_any_name(tmp_path: Path, kind: str) -> None:
+    """The losses of GOOD, with rows in another order."""
+    text = "ward,b,day,a\ny,1,2026-02-01,1\nx,1,2026-01-31,0.5\nx,0.125,2026-02-01,0\ny,0,2026-01-31,0.25\n"
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    if kind == "parquet":
+        path = tmp_path / "a.parquet"
+        pq.write_table(csv.read_csv(tmp_path / "a.csv"), path)
+    game = Recorded(str(path), round="day", client="ward")
+    assert game.names == ("b", "a")
+    assert np.array_equal(game.losses, EXPECTED[..., ::-1])
+    (tmp_path / "b.csv").write_text(text.replace("y,0,2026-01-31,0.25\n", ""))
+    gap = str(tmp_path / "b.csv")
+    with pytest.raises(InvalidValue, match="Round 2026-01-31 of client 'y' is missing"):
+        _ = Recorded(gap, round="day", client="ward").losses
+    present = Recorded(gap, missing="absent", round="day", client="ward").gaps.present
+    assert present is not None
+    assert present.tolist() == [[True, False], [True, True]]
+    with pytest.raises(InvalidValue, match="Expected column='day' to have one role only"):
+        _ = Recorded(gap, round="day", client="day").losses
+
+
+def test_data_without_any_value_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="all values are missing"):
+        RecordedArray(np.full((2, 1, 3), np.nan), missing="absent")
+
+
+def test_an_expert_without_any_loss_always_sleeps(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("round,client,a,b\n0,x,0.5,\n1,x,0.25,\n")
+    game = Recorded(str(tmp_path / "a.csv"), missing="absent")
+    assert game.gaps.awake is not None
+    assert game.gaps.awake.tolist() == [[[True, False]], [[True, False]]]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,10 @@ def test_algorithms_that_share_a_guarantee_share_its_lines(
     words = hr.SparseVector().build(hr.Setting(2, 3, 12)).certificate.peer.words()
     assert " ".join(out.split()).count(" ".join(words.split())) == 1
     assert "hedge:\n  no guarantee against any observer" in out
+    stated = hedgerow("statement", "results").out
+    assert "/every-1\nresults/statement/every-2\nresults/statement/every-3\n  simulation" in stated
+    assert stated.count("NO GUARANTEE against the server: clients send") == 1
+    assert stated.count("\n  audit: ") == 3  # sparse_vector, hedge, uniform
 
 
 def test_groups_of_guarantees_keep_what_differs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hedgerow.environments.hard.lower_bounds import (
     consensus_regret,
     hidden_expert_regret,
 )
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
 from support.command import Command
 
@@ -130,7 +132,13 @@ def test_guessing_is_called_guessing() -> None:
     hopeless = hr.choose("never", clients=1, experts=4, horizon=16, epsilon=1e-3, seeds=3)
     assert hopeless.best.guesses
     assert "No private algorithm is clearly better than guessing here." in hopeless.lines()
-    assert not hr.choose("never", **SMALL, epsilon=5.0, seeds=3).best.guesses
+    assert hopeless.question.startswith("If one expert is never wrong: 1 client, 4 experts")
+    hopeful = hr.choose("never", **SMALL, epsilon=5.0, seeds=3)
+    assert not hopeful.best.guesses
+    first = hopeful.best  # the smallest mean, but not clearly: another may still be clearly better
+    unsure = replace(first, label="unsure", expected=Estimate(first.expected.mean, 99.0, 3))
+    lines = replace(hopeful, private=(unsure, first)).lines()
+    assert "Not clearly better than guessing: unsure." in lines
 
 
 def test_what_is_wrong_is_named() -> None:

@@ -129,7 +129,9 @@ def test_the_law_falls_as_fast_as_the_tails_say() -> None:
 
 def test_no_vector_is_returned_twice() -> None:
     cube = Cube(3, 2.0**30, 1.0)
-    drawn = np.concatenate([cube.take(rows, WORDS) for rows in [1] * 40 + [7, 100, 6000, 2, 1]])
+    drawn = np.concatenate(
+        [cube.take(rows, WORDS) for rows in [1] * 40 + [7, 100, 6000, 2, 1] + [100] * 30]
+    )
     assert len(np.unique(drawn, axis=0)) == len(drawn)
 
 

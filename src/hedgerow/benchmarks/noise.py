@@ -24,6 +24,8 @@ PEERS: dict[LatticeLaw, tuple[str, Mapping[int, float]]] = {
     "exponential": ("exponential", {10**4: 1.3, 10**6: 2.5}),
 }
 """What secure noise of each law is compared with, and the largest ratios by size."""
+CUBES = (10, 100, 10**4)
+"""Dimensions of K-norm noise."""
 EXPERTS = 10**4
 _SAMPLES = 2 * 10**6
 _OPENDP_SAMPLES = 10**4
@@ -67,6 +69,30 @@ def sampling_rows(sizes: Sequence[int] = SIZES) -> Iterator[Row]:
                 limit,
                 found.spread,
             )
+
+
+def cube_rows() -> Iterator[Row]:
+    """K-norm noise of 100 clients, against numpy: a sum of exponentials times uniform numbers."""
+    generator, secure, rows = np.random.default_rng(0), SecureNoise(), 100
+    for size in CUBES:
+
+        def theirs(size: int = size) -> object:
+            length = generator.exponential(1.0, (rows, size + 1)).sum(axis=-1, keepdims=True)
+            return length * generator.uniform(-1.0, 1.0, (rows, size))
+
+        times = max(1, _SAMPLES // (rows * size))
+        ours = _repeat(partial(secure.cube, 1.0, rows, size), times)
+        found = compared(ours, _repeat(theirs, times))
+        yield Row(
+            f"k-norm/d={size}",
+            found.ratio,
+            "numpy exponential, uniform",
+            rows * times / found.seconds,
+            "vectors per second",
+            "<=",
+            2.1,
+            found.spread,
+        )
 
 
 def quick_noise() -> Iterator[Row]:
@@ -148,6 +174,7 @@ def seeded_rows() -> Iterator[Row]:
 def noise_rows() -> Iterator[Row]:
     """All benchmarks of noise."""
     yield from sampling_rows()
+    yield from cube_rows()
     yield from opendp_rows()
     yield from setup_rows()
     yield from selection_rows()

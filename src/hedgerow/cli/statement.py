@@ -115,13 +115,16 @@ def statement(
             }
         )
         return 1 if failed else 0
+    alike: dict[tuple[str, ...], list[str]] = {}  # what is said of several algorithms is said once
     for label, stated in statements.items():
-        OUT.print(str(place / names[label]), style="bold", markup=False, soft_wrap=True)
-        for text in plain_words(stated):
+        audited = f"audit: {audit_words(stated, run)}"
+        words = (*plain_words(stated), audited, *ledger_words(stated))
+        alike.setdefault(words, []).append(str(place / names[label]))
+    for words, folders in alike.items():
+        for folder in folders:
+            OUT.print(folder, style="bold", markup=False, soft_wrap=True)
+        for text in words:
             print_indented(text, style="red" if is_loud(text) else None)
-        print_indented(f"audit: {audit_words(stated, run)}")
-        for text in ledger_words(stated):
-            print_indented(text)
     OUT.print(f"{run}: {signature.words}", markup=False, soft_wrap=True)
     if added.open:
         OUT.print(
@@ -147,8 +150,6 @@ def _signature(run: Path, key: Path | None, ledger: LedgerRecord | None) -> Sign
         if key is not None and read_public(key) != signer:
             raise InvalidValue(f"{run} is signed by {signer}, another key. Ask for the right one.")
         return Signature(signer, key is not None)
-    if key is None and not (run / digest.FILE).is_file():
-        return Signature()
     found = digest.verify(run, key)
     if found.known is False:
         raise InvalidValue(f"{run} is {found.words()}. Ask for the run with the right signature.")

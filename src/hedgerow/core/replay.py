@@ -10,6 +10,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family, require_family
 from hedgerow.core.setting import LOSSES, Setting
+from hedgerow.core.validate import masked
 
 
 class Replay(Environment):
@@ -52,6 +53,10 @@ class Replay(Environment):
         reporting: np.ndarray | None = None,
         width: int | None = None,
     ) -> None:
+        parts = {"records": records, "reports": reports, "side": side, "reporting": reporting}
+        for name, part in parts.items():
+            if masked(part):
+                raise InvalidValue(f"Expected {name} with none masked.")
         given = np.asarray(records, np.float64)
         if given.ndim != 3 or 0 in given.shape:
             raise InvalidValue(

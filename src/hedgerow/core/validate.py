@@ -61,18 +61,19 @@ def one_of(thing: object, **options: tuple[object, ...]) -> None:
         expect(getattr(thing, name) in allowed, name, getattr(thing, name), f"in {words}")
 
 
-def numbers(what: str, values: object) -> Array:
+def numbers(what: str, values: object, gaps: bool = False) -> Array:
     """Return private values as floats; an error shows none of them, because errors are logged.
 
-    Masked values, complex numbers and texts are refused.
+    Complex numbers and texts are refused, and so are masked values, which become NaN with `gaps`.
     """
     found = None
-    if not masked(values):
+    if gaps or not masked(values):
         with suppress(TypeError, ValueError, OverflowError):
-            given = np.asarray(values)
+            given = unmasked(values)
             found = np.array(given, np.float64) if given.dtype.kind in "biufO" else None
     if found is None:  # raised here, the error does not carry the one that shows a value
-        raise InvalidValue(f"Expected {what} of plain numbers, with none masked.")
+        none = "" if gaps else ", with none masked"
+        raise InvalidValue(f"Expected {what} of plain numbers{none}.")
     return found
 
 
@@ -86,6 +87,24 @@ def masked(values: object) -> bool:
     return any(issubclass(kind, deeper) for kind in set(map(type, values))) and any(
         map(masked, values)
     )
+
+
+def unmasked(values: Any, dtype: type | None = None) -> np.ndarray:
+    """Return an array in which masked values are NaN, among numbers and among other things.
+
+    >>> unmasked([np.ma.masked_array([0.5, 1.0], mask=[True, False]), [2, 3]]).tolist()
+    [[nan, 1.0], [2.0, 3.0]]
+    >>> unmasked(["rain", np.ma.masked]).tolist()
+    ['rain', nan]
+    """
+    if not masked(values):
+        return np.asarray(values, dtype)
+    if isinstance(values, np.ma.MaskedArray):
+        plain = values.data if values.dtype.kind in "biuf" else values.data.astype(object)
+        return np.where(np.ma.getmaskarray(values), np.nan, plain)
+    parts = [unmasked(value, dtype) for value in values]
+    kind = None if all(part.dtype.kind in "biuf" for part in parts) else object
+    return np.array([part.tolist() for part in parts], kind)
 
 
 def check_budget(epsilon: float, delta: float = 0.0) -> None:

@@ -16,8 +16,10 @@ import numpy as np
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.validate import unmasked
 from hedgerow.engines.learner import Learner, made_with
-from hedgerow.environments.recorded.forecasts import Loss, forecast_losses, is_missing
+from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
+from hedgerow.environments.recorded.table import is_missing
 from hedgerow.privacy.secure import SecureNoise
 
 
@@ -25,7 +27,7 @@ class ExpertEstimator:
     """Predict with the expert that a private learner follows: `partial_fit`, `predict`, `fit`.
 
     Rows come in rounds: each round has one row for each client, in the order of the clients. A row
-    whose target is NaN (or None among texts) belongs to a client that is absent in that round.
+    whose target is NaN, None or masked belongs to a client that is absent in that round.
 
     Parameters
     ----------
@@ -142,6 +144,7 @@ class ExpertEstimator:
         return self.learner_
 
     def _start(self) -> None:
+        self.begun_: tuple[int, int] | None = None  # a call that has not ended: round, rounds
         self.learner_ = made_with(
             self.source,
             self.algorithm,
@@ -153,9 +156,13 @@ class ExpertEstimator:
         )
 
     def partial_fit(self, rows: Any, y: Any) -> ExpertEstimator:
-        """Play further rounds: rows of one round after the other, one for each client."""
+        """Play further rounds: rows of one round after the other, one for each client.
+
+        After an interrupt the next call says how many rounds were learned, and learns nothing.
+        """
         learner = self.learner
-        predictions, targets = self._predictions(rows), np.asarray(y)
+        self._require_whole(learner)
+        predictions, targets = self._predictions(rows), unmasked(y)
         if len(targets) != len(predictions) or len(targets) % self.clients:
             raise InvalidValue(
                 f"Expected rows and targets of whole rounds of {self.clients} clients, got "
@@ -178,11 +185,23 @@ class ExpertEstimator:
                 "Expected every expert to predict in every row. Nothing was learned."
             )
         losses[~known] = 0.0
+        self.begun_ = learner.round, len(losses) // self.clients
         for first in range(0, len(losses), self.clients):
             part = slice(first, first + self.clients)
             learner.predict()
             learner.observe(losses[part], None if known[part].all() else known[part])
+        self.begun_ = None
         return self
+
+    def _require_whole(self, learner: Learner) -> None:
+        """Raise once after a call that was interrupted: its rows must not be counted again."""
+        if self.begun_ is None:
+            return
+        (start, rounds), self.begun_ = self.begun_, None
+        raise InvalidValue(
+            f"The last call was interrupted after {learner.round - start} of {rounds} rounds, "
+            "which are learned. Call again, with the rows of the others only."
+        )
 
     def predict(self, rows: Any) -> np.ndarray:
         """Return the predictions of the experts that the clients follow now.
@@ -197,7 +216,7 @@ class ExpertEstimator:
         return predictions[at, plays[at % self.clients]]
 
     def _predictions(self, rows: Any) -> np.ndarray:
-        return np.stack([np.asarray(model.predict(rows)) for _, model in self.estimators], axis=-1)
+        return np.stack([unmasked(model.predict(rows)) for _, model in self.estimators], axis=-1)
 
     @property
     def certificate(self) -> Certificate:

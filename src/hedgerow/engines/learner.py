@@ -337,10 +337,10 @@ class Learner:
 
         In other games it takes the record of each client. After the horizon it is ignored.
         `present` (clients,) marks the clients that had a case in this round, for a learner with
-        `absent=True`; the rows of the others are not read and may be NaN. None: all had one. Losses
-        of experts that slept (`predict`) are not read, either.
+        `absent=True`; the rows of the others are not read and may be NaN or masked. None: all had
+        one. Losses of experts that slept (`predict`) are not read, either.
         """
-        given = self._records(numbers("records", losses))
+        given = self._records(numbers("records", losses, gaps=self._absent or self._sleeping))
         here = None if present is None else self._present(present)
         with self._turn.take():
             self._check_process()

@@ -107,6 +107,9 @@ class StreamExperts:
             )
         return super().__reduce_ex__(protocol)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} over {', '.join(self.models)}; {self._learner!r}>"
+
     @property
     def learner(self) -> Learner:
         """The learner that chooses: for `hr.record_deployment` and `status()`. Do not play it."""

@@ -142,7 +142,6 @@ class Ranking:
 
     def lines(self) -> list[str]:
         """What to read with the table."""
-        first = self.best
         guess = "guess: regret of a uniform guess on the worst stream. " if self._several else ""
         found = [
             f"{guess}proven: bound on the expected regret that covers these losses. price: regret "
@@ -150,11 +149,11 @@ class Ranking:
             "On the hardest losses of this kind and size, no algorithm with this budget has a "
             f"regret below {self.least:.3g}.",
         ]
-        if first.guesses:
+        worse = [row.label for row in self.private if row.guesses]
+        if len(worse) == len(self.private):
             found.append("No private algorithm is clearly better than guessing here.")
-        elif any(row.guesses for row in self.private):
-            worse = "; ".join(row.label for row in self.private if row.guesses)
-            found.append(f"Not clearly better than guessing: {worse}.")
+        elif worse:
+            found.append(f"Not clearly better than guessing: {'; '.join(worse)}.")
         found += [f"Left out: {label}: {why}" for label, why in self.left_out.items()]
         return [*found, ANYWAY, *([LOOKED] if self.looked else [])]
 
@@ -297,7 +296,8 @@ def choose(
 
 
 def _size(setting: Setting) -> str:
-    return f"{setting.clients} clients, {setting.experts} experts, {setting.rounds} rounds"
+    sizes = {"client": setting.clients, "expert": setting.experts, "round": setting.rounds}
+    return ", ".join(f"{n} {thing}{'' if n == 1 else 's'}" for thing, n in sizes.items())
 
 
 def _games(names: Sequence[str], setting: Setting, best_loss: float) -> dict[str, Environment]:

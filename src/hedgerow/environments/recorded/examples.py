@@ -25,7 +25,7 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, require_family
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least, expect, masked
 from hedgerow.environments.measures import TestAccuracy, TestLoss
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import read_table
@@ -204,6 +204,8 @@ def _named(data: Mapping[Any, Labelled] | Sequence[Labelled]) -> dict[Any, Label
 
 def _rows(whose: str, pair: Labelled) -> Array:
     """Features and targets in rows (count, features + 1)."""
+    if any(map(masked, pair)):
+        raise InvalidValue(f"Expected features and targets for {whose} with none masked.")
     try:
         features, targets = (np.asarray(part, float) for part in pair)
     except (TypeError, ValueError):

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.validate import expect, numbers
+from hedgerow.core.validate import expect, numbers, unmasked
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import Recording, check_missing
 from hedgerow.environments.recorded.table import (
@@ -30,6 +29,10 @@ from hedgerow.environments.recorded.table import (
     Gaps,
     Grid,
     Missing,
+    dates_in,
+    is_missing,
+    no_round,
+    number_column,
     read_table,
     require_columns,
     split,
@@ -52,10 +55,10 @@ def forecast_losses(
     Parameters
     ----------
     forecasts
-        Numbers of shape (..., experts); for `loss="zero_one"` also texts. NaN, or None among texts:
-        there is no forecast.
+        Numbers of shape (..., experts); for `loss="zero_one"` also texts. NaN, None
+        or masked: there is no forecast.
     target
-        The outcomes, of shape (...). NaN or None: an outcome is not known.
+        The outcomes, of shape (...). NaN, None or masked: an outcome is not known.
     loss
         "absolute", "squared", "pinball" or "zero_one".
     largest_error
@@ -80,12 +83,13 @@ def forecast_losses(
     """
     check_loss(loss, largest_error, quantile)
     if loss == "zero_one":
-        given, came = np.asarray(forecasts, object), np.asarray(target, object)[..., None]
+        given, came = unmasked(forecasts, object), unmasked(target, object)[..., None]
         _check_shapes(given, came)
         wrong = np.asarray(given != came, np.float64)
         return np.where(is_missing(given) | is_missing(came), np.nan, wrong), 0
     assert largest_error is not None
-    given, came = numbers("forecasts", forecasts), numbers("targets", target)[..., None]
+    given = numbers("forecasts", forecasts, gaps=True)
+    came = numbers("targets", target, gaps=True)[..., None]
     _check_shapes(given, came)
     error = came - given
     clipped = int((np.abs(error) > largest_error).sum())
@@ -120,15 +124,6 @@ def _check_shapes(forecasts: np.ndarray, target: np.ndarray) -> None:
             f"Expected forecasts of shape (..., experts) and a target of shape (...), got "
             f"{forecasts.shape} and {target.shape[:-1]}."
         )
-
-
-def is_missing(values: np.ndarray) -> np.ndarray:
-    """Where a value is None, NaN or an empty text."""
-    found = [
-        value is None or value == "" or (isinstance(value, float) and isnan(value))
-        for value in values.ravel()
-    ]
-    return np.array(found, bool).reshape(values.shape)
 
 
 @dataclass(frozen=True)
@@ -244,9 +239,7 @@ class _Read:
 def _read(choices: Forecasts, path: Path) -> _Read:
     table = read_table(path)
     roles = (choices.round, choices.client, choices.target)
-    for name in roles:
-        expect(roles.count(name) == 1, "column", name, "to have one role: round, client or target")
-    require_columns(table, (*roles, *(choices.experts or ())), path)
+    require_columns(table, roles, path, choices.experts or ())
     names = choices.experts or tuple(name for name in table if name not in roles)
     if not names:
         raise InvalidValue(f"Expected at least one column of forecasts in {path}.")
@@ -272,29 +265,23 @@ def _read(choices: Forecasts, path: Path) -> _Read:
 
 def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the rounds in order, and the round of each row: dates, times or whole numbers."""
-    dates = column
-    if column.dtype == object and len(column) and hasattr(column[0], "isoformat"):
-        dates = column.astype("datetime64[us]")
-    if dates.dtype.kind not in "iuM":
+    dates = dates_in(column, name, path)
+    if dates is None and column.dtype.kind not in "iu":
         raise InvalidValue(
             f"Expected dates such as 2026-01-31, or whole numbers, in column {name!r} of {path}, "
-            f"got {column[0]!r}."
+            f"got {no_round(column)}."
         )
-    if dates.dtype.kind == "M" and np.isnat(dates).any():
-        raise InvalidValue(f"Expected a date in every row of column {name!r} of {path}.")
-    return np.unique(dates, return_inverse=True)
+    return np.unique(column if dates is None else dates, return_inverse=True)
 
 
 def _column(table: dict[str, Any], name: str, loss: Loss, path: Path) -> np.ndarray:
-    column = table[name]
     if loss == "zero_one":
-        return column.astype(object)
-    if column.dtype.kind not in "biuf":
-        raise InvalidValue(f"Expected numbers in column {name!r} of {path}, got {column.dtype}.")
+        return table[name].astype(object)
+    column = number_column(table, name, path)
     infinite = np.flatnonzero(np.isinf(column))
     if len(infinite):
         raise InvalidValue(f"Expected finite numbers (line {infinite[0] + 2}, {name!r} of {path}).")
-    return column.astype(np.float64)
+    return column
 
 
 def _refuse_gaps(

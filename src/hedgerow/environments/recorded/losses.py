@@ -1,8 +1,9 @@
 """Recorded losses: an array, or a CSV or Parquet file.
 
-A file has the columns `round` and `client` and one column for each expert, named after the expert.
-Each pair of a round (0, 1, 2, ...) and a client (any whole numbers or names) has exactly one row,
-in any order. Losses lie in [0, 1]. `examples/recorded_losses.csv` is a small file of this form.
+A file has a column of rounds (dates, or whole numbers 0, 1, 2, ...), one of clients (whole numbers
+or names) and one for each expert, named after the expert. Each pair of a round and a client has
+exactly one row, in any order. Losses lie in [0, 1]. `examples/recorded_losses.csv` is
+a small file of this form.
 
 Where `missing="absent"` is declared, a client without a row, or with an empty one, is absent in
 that round, and an expert without a loss sleeps.
@@ -23,7 +24,7 @@ from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, masked, unmasked
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.table import (
     DECLARE,
@@ -31,6 +32,9 @@ from hedgerow.environments.recorded.table import (
     Gaps,
     Grid,
     Missing,
+    dates_in,
+    no_round,
+    number_column,
     read_table,
     require_columns,
     split,
@@ -134,9 +138,8 @@ class RecordedArray(Recording):
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
-        given = np.asarray(self.losses)
-        hidden = isinstance(self.losses, np.ma.MaskedArray) and self.losses.mask.any()
-        if hidden and self.missing is None:
+        given = unmasked(self.losses)
+        if self.missing is None and masked(self.losses):
             raise InvalidValue(f"Expected losses with none masked. {GAPS_IN_ARRAYS}")
         if given.ndim != 3 or given.dtype.kind not in "biuf":
             raise InvalidValue(
@@ -148,8 +151,6 @@ class RecordedArray(Recording):
                 f"Expected at least one round, client and expert, got shape {given.shape}."
             )
         values = np.ascontiguousarray(given, np.float64)
-        if hidden:
-            values = np.where(np.ma.getmaskarray(self.losses), np.nan, values)
         if self.missing is not None:
             values, gaps = split(values)
             object.__setattr__(self, "gaps", gaps)
@@ -165,7 +166,8 @@ class RecordedArray(Recording):
 class Recorded(Recording):
     """Losses from a CSV or Parquet file.
 
-    The file has the columns `round` and `client` and one column for each expert.
+    The file has a column of rounds (dates, or whole numbers 0, 1, 2, ...), one of clients (names or
+    numbers) and one for each expert. Each round and client has one row, in any order of rows.
 
     Parameters
     ----------
@@ -176,6 +178,8 @@ class Recorded(Recording):
         "absent": gaps are allowed. A client without a row in a round, or with an empty one, is
         absent in it, and an expert without a loss sleeps. Where the gaps are is public: it is not
         protected. None (default): gaps are refused.
+    round, client
+        The names of the columns with rounds and clients.
 
     Examples
     --------
@@ -188,6 +192,8 @@ class Recorded(Recording):
 
     path: str
     missing: Missing = None
+    round: str = "round"
+    client: str = "client"
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -202,7 +208,9 @@ class Recorded(Recording):
 
     @cached_property
     def _read(self) -> tuple[Array, Gaps, tuple[str, ...]]:
-        values, names = read_losses(find(self.path, here=True), self.missing)
+        values, names = read_losses(
+            find(self.path, here=True), self.missing, self.round, self.client
+        )
         return *((values, NO_GAPS) if self.missing is None else split(values)), tuple(names)
 
     @property
@@ -229,35 +237,22 @@ def check_missing(missing: Missing) -> None:
     expect(missing in (None, "absent"), "missing", missing, "to be 'absent' or None")
 
 
-def read_losses(path: Path, missing: Missing = None) -> tuple[Array, list[str]]:
+def read_losses(
+    path: Path, missing: Missing = None, when: str = "round", who: str = "client"
+) -> tuple[Array, list[str]]:
     """Return the losses (rounds, clients, experts), NaN where declared, and the experts' names."""
     table = read_table(path)
-    require_columns(table, ("round", "client"), path)
-    experts = [name for name in table if name not in ("round", "client")]
+    require_columns(table, (when, who), path)
+    experts = [name for name in table if name not in (when, who)]
     if not experts:
         raise InvalidValue(
-            f"Expected at least one expert column besides round and client in {path}."
+            f"Expected at least one expert column besides {when} and {who} in {path}."
         )
-    numbers = table["round"]
-    if not len(numbers):
-        raise InvalidValue(f"Expected at least one row in {path}.")
-    if numbers.dtype.kind not in "iu":
-        raise InvalidValue(
-            f"Expected whole round numbers 0, 1, 2, ... in {path}, got {numbers.dtype}."
-        )
-    if numbers.min() != 0:
-        raise InvalidValue(
-            f"Expected rounds numbered from 0 in {path}, got {numbers.min()} as the first."
-        )
-    rounds = np.arange(int(numbers.max()) + 1)
-    grid = Grid.of(rounds, numbers.astype(np.int64), table["client"], path, missing)
-    wide = np.empty((len(numbers), len(experts)))
+    rounds, which = _rounds(table[when], when, path)
+    grid = Grid.of(rounds, which, table[who], path, missing)
+    wide = np.empty((len(which), len(experts)))
     for i, name in enumerate(experts):
-        column = table[name]
-        if column.dtype.kind not in "biuf":
-            raise InvalidValue(
-                f"Expected numbers in column {name!r} of {path}, got {column.dtype}."
-            )
+        column = number_column(table, name, path)
         good = (column >= 0) & (column <= 1)
         bad = np.flatnonzero(~good if missing is None else ~(good | np.isnan(column)))
         if len(bad):
@@ -267,3 +262,22 @@ def read_losses(path: Path, missing: Missing = None) -> tuple[Array, list[str]]:
             raise InvalidValue(f"Expected loss={value!r} in [0, 1] ({place}{gap}")
         wide[:, i] = column
     return round_to_lattice(grid.spread(wide)), experts
+
+
+def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rounds in order, and the round of each row: dates, or 0, 1, 2, ..."""
+    if not len(column):
+        raise InvalidValue(f"Expected at least one row in {path}.")
+    dates = dates_in(column, name, path)
+    if dates is not None:
+        return np.unique(dates, return_inverse=True)
+    if column.dtype.kind not in "iu":
+        raise InvalidValue(
+            f"Expected dates such as 2026-01-31, or whole round numbers 0, 1, 2, ... in {path}, "
+            f"got {no_round(column)}."
+        )
+    if column.min() != 0:
+        raise InvalidValue(
+            f"Expected rounds numbered from 0 in {path}, got {column.min()} as the first."
+        )
+    return np.arange(int(column.max()) + 1), column.astype(np.int64)

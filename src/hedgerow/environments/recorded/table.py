@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from math import isnan
+from operator import index
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +14,7 @@ import numpy as np
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.validate import expect
 
 Missing = Literal["absent"] | None
 DECLARE = 'For gaps, declare missing = "absent".'
@@ -44,6 +49,8 @@ def split(values: Array) -> tuple[Array, Gaps]:
     if not missing.any():
         return values, NO_GAPS
     present = np.asarray(~missing.all(axis=-1))
+    if not present.any():
+        raise InvalidValue("Expected a case of some client, but all values are missing.")
     awake = ~missing | ~present[..., None]
     return np.where(missing, 0.0, values), Gaps(
         None if present.all() else present, None if awake.all() else awake
@@ -63,7 +70,8 @@ def read_table(path: Path) -> dict[str, Any]:
         else:
             raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
     except (pa.ArrowInvalid, OSError) as error:
-        raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+        commas = " (columns are separated by commas)" if "CSV parse error" in str(error) else ""
+        raise HedgerowError(f"Cannot read {path}{commas}: {str(error).splitlines()[0]}") from error
     for name in table.column_names:
         if table.column_names.count(name) > 1:
             raise InvalidValue(
@@ -74,17 +82,78 @@ def read_table(path: Path) -> dict[str, Any]:
             raise InvalidValue(
                 f"Expected UTF-8 text in column {name!r} of {path}; save the file as UTF-8."
             )
-    return {name: table[name].to_numpy() for name in table.column_names}
+    return {
+        name: np.full(len(table), np.nan)  # no cell has a value
+        if pa.types.is_null(table.schema.field(name).type)
+        else table[name].to_numpy()
+        for name in table.column_names
+    }
 
 
-def require_columns(table: dict[str, Any], names: tuple[str, ...], path: Path) -> None:
-    """Raise unless the table has these columns."""
-    for column in names:
+def require_columns(
+    table: dict[str, Any], roles: tuple[str, ...], path: Path, others: Iterable[str] = ()
+) -> None:
+    """Raise unless the table has these columns, and no column has two roles."""
+    for name in roles:
+        expect(roles.count(name) == 1, "column", name, "to have one role only")
+    for column in (*roles, *others):
         if column not in table:
             raise InvalidValue(
                 f"Expected a column {column!r} in {path} (columns are separated by commas), "
-                f"found {', '.join(table)}."
+                f"found {', '.join(map(repr, table))}."
             )
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Where a value is None, NaN or an empty text."""
+    found = [
+        value is None or value == "" or (isinstance(value, float) and isnan(value))
+        for value in values.ravel()
+    ]
+    return np.array(found, bool).reshape(values.shape)
+
+
+def number_column(table: dict[str, Any], name: str, path: Path) -> Array:
+    """Return a column of numbers, NaN for empty cells; name the first text."""
+    column = table[name]
+    if column.dtype.kind not in "biuf":
+        wrong = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
+        raise InvalidValue(
+            f"Expected numbers in column {name!r} of {path}, got {column[wrong]!r} in line "
+            f"{wrong + 2}."
+        )
+    return column.astype(np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None or value == ""
+    return True
+
+
+def dates_in(column: np.ndarray, name: str, path: Path) -> np.ndarray | None:
+    """Return a column of dates or times; None if it holds something else."""
+    if column.dtype == object and len(column) and hasattr(column[0], "isoformat"):
+        column = column.astype("datetime64[us]")
+    if column.dtype.kind != "M":
+        return None
+    if np.isnat(column).any():
+        raise InvalidValue(f"Expected a date in every row of column {name!r} of {path}.")
+    return column
+
+
+def no_round(column: np.ndarray) -> str:
+    """Say which value is neither a date nor a whole number, and in which line."""
+    for line, value in enumerate(column.tolist(), start=2):
+        if isinstance(value, str) and value.strip().isdecimal():
+            continue
+        try:
+            datetime.fromisoformat(value) if isinstance(value, str) else index(value)
+        except (TypeError, ValueError):
+            return f"{value!r} in line {line}"
+    return "dates and numbers"
 
 
 @dataclass(frozen=True)
@@ -104,8 +173,12 @@ class Grid:
     ) -> Grid:
         """`when` are the numbers of the rounds of all rows, `names` their clients.
 
-        Two rows for one round and client are refused, and so are missing rows unless declared.
+        Rows without a client are refused, two rows for one round and client, and missing rows
+        unless declared.
         """
+        unnamed = is_missing(names) if names.dtype.kind not in "iu" else np.zeros(1, bool)
+        if unnamed.any():
+            raise InvalidValue(f"Line {unnamed.argmax() + 2} of {path} does not name its client.")
         clients, who = np.unique(
             names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True
         )

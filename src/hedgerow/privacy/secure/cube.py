@@ -149,7 +149,7 @@ class Cube:
         done = min(rows, len(self.drawn) - self.used)
         result[:done] = self.drawn[self.used : self.used + done]
         self.used += done
-        store = min(_VALUES // self.dimensions, max(16, 2 * len(self.drawn)))
+        store = min(_VALUES // self.dimensions, max(16, 2 * len(self.drawn), 2 * rows))
         if done < rows and (store <= rows - done or not self._tabulated(rows - done)):
             self._fill(result[done:], words)
         elif done < rows:

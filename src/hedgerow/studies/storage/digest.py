@@ -147,7 +147,9 @@ class Verdict:
 def verify(folder: Path, key: Path | None = None) -> Verdict:
     """Compare a folder with its digest; the holder of the public key `key` must have signed it."""
     if not (folder / FILE).is_file():
-        raise InvalidValue(f"{folder} has no {FILE}: it is not a run folder, or an old one.")
+        raise InvalidValue(
+            f"{folder} has no {FILE}, so nobody can see whether it was changed. Run it again."
+        )
     try:
         digest = json.loads((folder / FILE).read_text(encoding="utf-8"))
         written: dict[str, str] = dict(digest["files"])

@@ -1,0 +1,34 @@
+"""The seeds of a study on a Dask cluster: the same results as on one machine, bit for bit.
+
+    pip install "dask[distributed]"
+    python examples/cluster.py                  # two worker processes on this machine
+    python examples/cluster.py SCHEDULER:8786   # a cluster that is already running
+
+Hedgerow, in the same version, and your data files must be on every machine. Any other executor of
+`concurrent.futures` works alike.
+"""
+
+# pyright: reportMissingImports=false
+import sys
+
+import numpy as np
+from dask.distributed import Client, LocalCluster
+
+import hedgerow as hr
+
+game = hr.Realizable(clients=10, experts=20, horizon=256)
+algorithms = {"private": hr.Doubling(epsilon=1.0), "not private": hr.Hedge()}
+
+if __name__ == "__main__":  # worker processes import this file
+    cluster = (
+        sys.argv[1]
+        if len(sys.argv) > 1
+        else LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    )
+    with Client(cluster) as client:
+        far = hr.run(game, algorithms, seeds=8, executor=client.get_executor())
+    print(far)
+    near = hr.run(game, algorithms, seeds=8)
+    pairs = list(zip(far.results, near.results, strict=True))
+    same = all(np.array_equal(a.regret, b.regret) for a, b in pairs)
+    print(f"the same results as on one machine: {same}")

@@ -1,0 +1,40 @@
+"""The examples for users of Dask, scikit-learn and river, with these libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = Path(os.environ.get("HEDGEROW_ADAPTERS", sys.prefix)) / "bin" / "python"
+"""Python of the virtual environment with the libraries."""
+
+
+def _run(name: str, *libraries: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    for library in libraries:
+        if subprocess.run([PYTHON, "-c", f"import {library}"], env=env, check=False).returncode:
+            pytest.skip(f"{library} is not installed: set HEDGEROW_ADAPTERS to an environment")
+    file = ROOT / "src" / "hedgerow" / "examples" / name
+    done = subprocess.run(
+        [PYTHON, str(file)], env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.long
+def test_a_dask_cluster_gives_the_same_results_bit_for_bit() -> None:
+    out = _run("cluster.py", "dask.distributed")
+    assert "the same results as on one machine: True" in out
+
+
+@pytest.mark.long
+def test_models_of_scikit_learn_and_river_are_experts() -> None:
+    out = _run("models.py", "sklearn", "river")
+    assert "both clients follow the line: True" in out
+    assert "over 600 rounds; epsilon = 1, delta = 0" in out
