@@ -47,9 +47,9 @@ QUICK: tuple[Size, ...] = ((10, 1.0, 100), (10, 10.0, 100))
 PROMISED = {(10, 1.0, 100): 7.5, (1, 1.0, 100): 82.0, (10, 10.0, 100): 3.5}
 
 
-def family(clients: int, experts: int) -> dict[str, Generated]:
+def family(clients: int, experts: int, horizon: int = HORIZON) -> dict[str, Generated]:
     """The streams by name."""
-    game: dict[str, Any] = {"clients": clients, "experts": experts, "horizon": HORIZON}
+    game: dict[str, Any] = {"clients": clients, "experts": experts, "horizon": horizon}
     drawn = {
         f"bernoulli={rate:g}": Realizable(**game, mean=rate, law="bernoulli")
         for rate in (0.02, 0.1, 0.5, 1.0)
