@@ -41,7 +41,7 @@ class Guesser(RecencySelector):
 
     def guess(self, switches: int) -> float:
         """The guess of the best expert's loss, summed over clients, after `switches` draws."""
-        epoch = switches // self.switches
+        epoch, _ = self.weights.place(switches)
         return min(self.first_guess * 2.0 ** min(epoch - 1, 100), self.most) if epoch else 0.0
 
     def limit(self, switches: int) -> float:

@@ -40,8 +40,8 @@ class RecencyState(ServerState):
 class RecencySelector(Selector):
     """The server. Guarantee: `proofs/sparse_vector.md#weights-by-recency`.
 
-    In states and broadcasts `switches` counts all draws since the start; divided by the field
-    `switches` it gives the number of the epoch.
+    In states and broadcasts `switches` counts all draws since the start. The field `switches` is
+    the number of draws in the first epoch.
     """
 
     state: ClassVar[type[Any]] = RecencyState
@@ -81,7 +81,7 @@ class RecencySelector(Selector):
         assert isinstance(state, RecencyState)
         used = state.switches + 1
         later = self.weights.of(state.switches).later
-        ends = used % self.switches == 0  # the epoch
+        ends = self.weights.place(used)[1] == 0  # the epoch
         return replace(
             state,
             expert=expert,
