@@ -107,3 +107,19 @@ def _regret(spec: AlgorithmSpec, clients: int) -> Estimate:
 def test_early_exchanges_help_where_nothing_was_known(spec: Any, less: float) -> None:
     early, late = _regret(spec, 10), _regret(replace(spec, early=False), 10)
     assert early.high + less < late.low
+
+
+@pytest.mark.parametrize("every", [30, 50])
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [(hr.SparseVector(10.0), 1.0), (hr.Doubling(10.0), 1.0), (hr.Potential(10.0), 1.0)],
+    ids=lambda value: getattr(value, "__class__", value).__name__,
+)
+def test_ten_clients_that_talk_rarely_lose_less_than_one_alone(
+    spec: Any, most: float, every: int
+) -> None:
+    """Without early exchanges they lose 15 and 25, one client alone more than 7."""
+    rare = replace(spec, every=every)
+    assert _regret(rare, 10).high <= most
+    assert _regret(replace(rare, early=False), 10).low > every * 0.45
+    assert _regret(spec, 1).low > 3 * most

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.sparse_vector.growing import Epoch, Growing, largest_cost
-from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, plan, printed_cost
+from hedgerow.algorithms.sparse_vector.potential import (
+    Growing,
+    Potential,
+    PotentialTest,
+    printed_cost,
+)
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.restarting import Restarting
-from hedgerow.algorithms.sparse_vector.selector import cost
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
 from hedgerow.contracts.recording import RecordingNoise
@@ -42,70 +47,96 @@ def growing(spec: Potential, setting: Setting) -> Growing:
     return server
 
 
+def without_growth(algorithm: Algorithm) -> Algorithm:
+    """The same first epoch, again and again."""
+    assert isinstance(algorithm.server, Growing)
+    weights = replace(algorithm.server.weights, later=())
+    server = replace(algorithm.server, weights=weights, growth=1.0)
+    return replace(algorithm, server=server, advance=server.advance)
+
+
 # Epochs
 
 
-def test_every_epoch_doubles_the_draws_and_halves_the_rate() -> None:
-    server = growing(Potential(epsilon=4.0), Setting(4, 16, 2000))
-    epochs = [Epoch(server.switches, server.threshold, server.selection), *server.later]  # pyright: ignore[reportArgumentType]
-    assert len(epochs) >= 5
-    quiet = np.log(2000) * server.sparse.query_scale  # A' in the proof
-    for first, second in pairwise(epochs):
-        assert second.draws == 2 * first.draws
-        assert second.selection.epsilon == pytest.approx(first.selection.epsilon / 2, rel=1e-9)
-        assert second.threshold - quiet == pytest.approx(2 * (first.threshold - quiet), rel=1e-4)
-    used = np.cumsum([epoch.draws for epoch in epochs])
-    starts = {0, *used[:-1].tolist(), used[-1], used[-1] + epochs[-1].draws}
-    assert {k for k in range(max(starts) + 1) if server.restarts(k)} == starts
-    for start, epoch in zip([0, *used[:-1].tolist()], epochs, strict=True):
-        for k in (start, start + epoch.draws - 1):
-            assert server.limit(k) == epoch.threshold
-            assert server.drawing(k) == epoch.selection
+def test_every_epoch_doubles_the_draws_and_halves_the_weights() -> None:
+    server = growing(Potential(epsilon=4.0), Setting(4, 16, 20_000))
+    epochs = [server.weights.columns, *server.weights.later]
+    assert len(epochs) >= 4
+    for number, (first, second) in enumerate(pairwise(epochs)):
+        assert len(second) == 2 * len(first)
+        if number:  # the first front share is as large as the rest
+            assert second[1].later == pytest.approx(first[1].later / 2, rel=0.25)
+        assert second[0].own < 0.75 * first[0].own
+    used = np.cumsum([len(epoch) for epoch in epochs])
+    starts = [0, *used.tolist(), used[-1] + len(epochs[-1])]
+    found = [k for k in range(max(starts) + 1) if server.weights.place(k)[1] == 0]
+    assert found == starts
+    for number, start in enumerate(starts):
+        assert server.limit(start) == pytest.approx(min(server.threshold * 4**number, 80_000))
+
+
+def test_the_first_epoch_is_that_of_sparse_vector() -> None:
+    for delta in (0.0, 1e-6):
+        setting = Setting(4, 16, 300)
+        mine = growing(Potential(epsilon=2.0, delta=delta), setting)
+        other = SparseVector(epsilon=2.0, delta=delta).build(setting).server
+        assert isinstance(other, RecencySelector)
+        assert replace(mine.weights, later=()) == other.weights
+        assert (mine.schedule, mine.threshold) == (other.schedule, other.threshold)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_every_epoch_costs_the_budget(delta: float) -> None:
-    """No epoch costs more, the first and the last come close, and the largest is certified."""
-    spec = Potential(epsilon=2.0, delta=delta)
-    algorithm = spec.build(Setting(3, 8, 300))
-    server = growing(spec, Setting(3, 8, 300))
-    curve = algorithm.certificate.guarantee(Observer.PEER).curve
-    assert curve.delta(2.0) <= delta
-    parts = [(server.switches, server.selection.epsilon)]
-    parts += [(epoch.draws, epoch.selection.epsilon) for epoch in server.later]
-    assert len(parts) >= 4
-    for draws, eta in (parts[0], parts[-1]):
-        one = cost(draws, server.sparse, eta, delta)
-        assert 1.98 <= one.stated()[0] <= 2.0
-        assert all(curve.delta(e) >= one.delta(e) for e in (0.0, 0.5, 1.0, 1.5))
-    fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
-    wrong = largest_cost(replace(server, later=fast), delta)
-    assert wrong.stated()[0] > 2.5
+@pytest.mark.parametrize("epsilon", [2.0, 10.0])
+def test_every_run_of_every_epoch_costs_at_most_the_budget(epsilon: float, delta: float) -> None:
+    """No run costs more, the first of an epoch comes close, and the largest is certified."""
+    spec = Potential(epsilon=epsilon, delta=delta)
+    setting = Setting(3, 8, 3000)
+    curve = spec.build(setting).certificate.guarantee(Observer.PEER).curve
+    weights = growing(spec, setting).weights
+    assert curve.delta(epsilon) <= delta
+    assert len(weights.later) >= 2
+    for columns in (weights.columns, *weights.later):
+        if delta == 0:
+            costs = [column.pure(weights.rate) for column in columns]
+            assert 0.999 * epsilon < min(costs) <= max(costs) <= epsilon
+            continue
+        longest = {(one.own, one.later): one for one in reversed(columns)}
+        for column in longest.values():
+            one = column.curve(weights.rate)
+            assert one.delta(epsilon) <= delta
+            assert all(curve.delta(e * epsilon) >= one.delta(e * epsilon) for e in (0.0, 0.9))
+        assert columns[0].curve(weights.rate).delta(0.97 * epsilon) > delta
 
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_scores_forget_earlier_epochs(every: int) -> None:
-    """Each selection sees the losses since the last restart and no others."""
+    """Each selection sees the weighted losses since the last restart and no others."""
     losses = np.random.default_rng(1).random((90, 2, 4))
-    spec = Potential(epsilon=60.0, every=every, switches=2, threshold=2.0, early=False)
+    spec = Potential(
+        epsilon=60.0, every=every, switches=2, threshold=1.0, early=False, growth=1.5, front=0.5
+    )
     algorithm = spec.build(Setting(2, 4, 90))
-    server = server_of(algorithm)
+    server = algorithm.server
+    assert isinstance(server, Growing)
     totals = losses.sum(axis=1)
     for seed in range(5):
         noise = RecordingNoise(SeededNoise(seed))
         simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False)
-        exchange, start, used = 0, 0, 0
+        exchange, start, used, runs = 0, 0, 0, list[np.ndarray]()
         for release in noise.ledger.releases:
             if release.mechanism.purpose == "threshold":
                 assert release.value == server.limit(used)
             elif release.mechanism.purpose == "query":
                 exchange += 1
             else:
-                assert release.mechanism == server.drawing(used)
-                window = totals[start : exchange * every].sum(axis=0)
-                assert np.allclose(release.value, window, atol=1e-4)
-                used += 1
-                start = exchange * every if used in (2, 6, 14) else start
+                exchange = exchange or 1  # the first run has no test
+                run = totals[start : exchange * every].sum(axis=0)
+                own = server.weights.of(used).own * run
+                assert np.allclose(release.value, sum(runs, own), rtol=1e-4)
+                runs.append(server.weights.of(used).later * run)
+                used, start = used + 1, exchange * every
+                if used in (2, 6, 14):
+                    runs = []
         assert used >= 6
 
 
@@ -123,10 +154,8 @@ def test_the_budget_is_spent_and_no_more(epsilon: float, delta: float) -> None:
 
 
 def test_draws_and_epochs_stay_below_their_bounds() -> None:
-    """Theorems 2 and 3, with the constants that `plan` takes, on a stream where the best expert
-    loses often.
-    """
-    best_loss, clients, experts, rounds = 60.0, 4, 16, 600
+    """Theorems 2 and 3, in the form that they cover, on a stream where the best expert loses often."""
+    best_loss, clients, experts, rounds = 40.0, 4, 16, 600
     environment = NearRealizable(
         clients=clients,
         experts=experts,
@@ -135,43 +164,70 @@ def test_draws_and_epochs_stay_below_their_bounds() -> None:
         law="bernoulli",
         best_loss=best_loss,
     )
-    algorithm = Potential(epsilon=20.0).build(environment.setting)
+    spec = Potential(
+        epsilon=20.0, draw="exponential", front=0.0, growth=2.0, switches=14, threshold=6.0
+    )
+    algorithm = spec.build(environment.setting)
     server = algorithm.server
     assert isinstance(server, Growing)
-    rate = server.selection.epsilon / 2
+    rates = [
+        epoch[0].own * server.weights.rate
+        for epoch in (server.weights.columns, *server.weights.later)
+    ]
     quiet = np.log(rounds) * server.sparse.query_scale
-    theta = rate * (server.threshold - quiet)
-    gain, fall = 1 - theta / np.expm1(theta), np.log1p(np.expm1(-theta) / 2)
+    assert quiet < server.threshold
     inner, ended = [], []
     for seed in range(12):
         everything = Everything()
         simulate(algorithm, environment, seed, sinks=[everything], fused=False)
         used = everything.messages[-1][2].switches
-        ends = sum(server.restarts(k) for k in range(1, used + 1))
+        ends = server.weights.place(used)[0]
         inner.append(used - ends)
         ended.append(ends)
-    sizes = [server.switches, *(epoch.draws for epoch in server.later)]
+    sizes = [len(server.weights.columns), *(len(epoch) for epoch in server.weights.later)]
+    falls = [rate * (server.threshold * 2**e - quiet) for e, rate in enumerate(rates)]
     chances = [
-        min(1.0, experts * np.exp(rate / 2**e * clients * best_loss + fall * (size - 1)))
-        for e, size in enumerate(sizes)
+        min(
+            1.0,
+            experts
+            * np.exp(2 * rate * clients * best_loss)
+            * (0.5 + np.exp(-fall) / 2) ** (size // 2),
+        )
+        for rate, size, fall in zip(rates, sizes, falls, strict=True)
     ]
     at_most = min(e + 0.5 + sum(chances[e:]) for e in range(len(sizes)))
-    assert 1 <= np.mean(ended) <= at_most < len(sizes)
+    assert 1 <= np.mean(ended) <= at_most <= len(sizes)
+    theta = max(falls)
+    gain = 1 - min(falls) / np.expm1(min(falls))
     reached = 1 + np.mean(ended)
-    most = (reached * (1.5 * theta + np.log(experts)) + rate * clients * best_loss) / gain
+    most = (
+        2 * (reached * (1.5 * theta + np.log(experts)) + 2 * rates[0] * clients * best_loss) / gain
+    )
     assert np.mean(inner) <= most < rounds  # the bound says something
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 21.3), (3.0, 12.3), (10.0, 9.2), (30.0, 5.6)])
+def test_regret_on_the_stand_in(epsilon: float, most: float) -> None:
+    """Equal epochs had 24.5, 21.7, 26.4 and 33.0 with epsilon 1, 3, 10 and 30."""
+    found = []
+    for seed in range(16):
+        stream = stand_in("days", seed, clients=12, experts=10, rounds=1461)
+        recorder = Recorder(stream.setting, points=2)
+        ended = simulate(
+            Potential(epsilon=epsilon).build(stream.setting), stream, seed, sinks=[recorder]
+        )
+        found.append(recorder.result("", seed, ended).final_regret)
+    assert np.mean(found) <= most
 
 
 def test_more_budget_is_better_where_equal_epochs_were_worse() -> None:
     """On a stand-in for air-quality forecasts; a random expert has a regret of about 30 there."""
-    streams = [stand_in("days", seed, clients=12, experts=10, rounds=700) for seed in range(8)]
+    streams = [stand_in("days", seed, clients=12, experts=10, rounds=700) for seed in range(16)]
 
     def regret(epsilon: float, grows: bool) -> Estimate:
         algorithm = Potential(epsilon=epsilon).build(streams[0].setting)
         if not grows:
-            assert isinstance(algorithm.server, Growing)
-            equal = replace(algorithm.server, later=())
-            algorithm = replace(algorithm, server=equal, advance=equal.advance)
+            algorithm = without_growth(algorithm)
         found = []
         for seed, stream in enumerate(streams):
             recorder = Recorder(stream.setting, points=2)
@@ -206,6 +262,10 @@ def test_every_audit_verdict_is_the_expected_one(spec: Potential, delta: float) 
         ({"delta": 1.0}, r"Expected delta=1.0 in \[0, 1\)"),
         ({"test": "other"}, r"Expected test='other' in"),
         ({"rate": 1.0}, r"Expected rate=1.0 to be None unless test="),
+        ({"growth": 0.5}, r"Expected growth=0.5 in \[1"),
+        ({"front": 2.0}, r"Expected front=2.0 in"),
+        ({"test": "potential", "growth": 2.0}, r"Expected growth=2.0 to be None with test="),
+        ({"test": "potential", "draw": "exponential"}, r"to be None with test="),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:
@@ -299,12 +359,3 @@ def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
         lost[spec.test] = np.mean(shares)
     assert lost["potential"] > 0.3
     assert lost["expert"] < 0.1
-
-
-def test_plan_is_public_and_follows_its_rule() -> None:
-    values = {"clients": 10, "experts": 100, "horizon": 2048, "every": 1, "epsilon": 1.0}
-    chosen = plan(**values, delta=0.0)
-    assert chosen == plan(**values, delta=0.0)
-    assert chosen.switches >= 1 + 2 * np.log(100)
-    assert plan(**values, delta=1e-6).threshold < chosen.threshold
-    assert plan(**{**values, "experts": 1}, delta=0.0).switches == 1

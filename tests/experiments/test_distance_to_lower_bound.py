@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from hedgerow.algorithms.registry import variants
+from hedgerow.contracts.games import has_experts
 from hedgerow.experiments import distance_to_lower_bound as distance
 from hedgerow.experiments.experiment import Verdict
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import StudyConfig
 from support.made_up import made_up
 
@@ -55,3 +60,23 @@ def test_the_limits_are_near_the_floor_where_epsilon_is_large() -> None:
     slightly = judged(now=1.06, former=2.0, others=3.0)
     assert failed(slightly) == {"worst regret, lower end"}
     assert distance.PROMISED[size] < 1.05 * distance.floor(100)
+
+
+def test_every_algorithm_for_experts_takes_part() -> None:
+    """`cover_dartboard` plays experts like `shrinking_dartboard`; points are what it is for."""
+    here = {type(spec) for spec in distance.algorithms(1.0).values()}
+    for name, spec in variants().items():
+        if has_experts(spec) and hasattr(spec, "epsilon") and not name.startswith("cover"):
+            assert type(spec) in here, name
+
+
+def test_studies_have_names_of_folders() -> None:
+    assert [name for name in configs() if "/" in name] == []
+
+
+@pytest.mark.long
+def test_the_quick_reproduction_runs(tmp_path: Path) -> None:
+    experiment = EXPERIMENTS["distance-to-lower-bound"]
+    outcome = reproduce(experiment, quick=True, out=tmp_path / "out", workers=1)
+    assert outcome.status == "quick"
+    assert (tmp_path / "out" / "distance-to-lower-bound.png").stat().st_size > 10_000

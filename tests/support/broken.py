@@ -730,6 +730,18 @@ class WorstPlayer(AlgorithmSpec):
 
 
 @dataclass(frozen=True)
+class LowerBound(AlgorithmSpec):
+    """Says half of the regret bound that is proven for an honest algorithm."""
+
+    honest: Any
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = self.honest.build(setting)
+        bound = replace(honest.regret_bound, value=honest.regret_bound.value / 2)
+        return replace(honest, regret_bound=bound)
+
+
+@dataclass(frozen=True)
 class IdleMechanism(AlgorithmSpec):
     """Its certificate names a mechanism that no run uses."""
 
@@ -1119,6 +1131,10 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "underflows": ("million rounds", Underflows()),
     "boasts": ("regret below bound", Boastful()),
     "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
+    "half of a proven bound": (
+        "regret below bound",
+        LowerBound(SparseVector(calibration="proved")),
+    ),
     "is not its reference": ("noiseless is reference", WrongReference()),
 }
 BROKEN |= BROKEN_GAMES

@@ -22,13 +22,18 @@ from typing import Any
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
+from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Halving, Realizable, Rotating
@@ -47,9 +52,9 @@ QUICK: tuple[Size, ...] = ((10, 1.0, 100), (10, 10.0, 100))
 PROMISED = {(10, 1.0, 100): 7.5, (1, 1.0, 100): 82.0, (10, 10.0, 100): 3.5}
 
 
-def family(clients: int, experts: int) -> dict[str, Generated]:
+def family(clients: int, experts: int, horizon: int = HORIZON) -> dict[str, Generated]:
     """The streams by name."""
-    game: dict[str, Any] = {"clients": clients, "experts": experts, "horizon": HORIZON}
+    game: dict[str, Any] = {"clients": clients, "experts": experts, "horizon": horizon}
     drawn = {
         f"bernoulli={rate:g}": Realizable(**game, mean=rate, law="bernoulli")
         for rate in (0.02, 0.1, 0.5, 1.0)
@@ -63,7 +68,8 @@ def family(clients: int, experts: int) -> dict[str, Generated]:
 
 
 def algorithms(epsilon: float) -> dict[str, Any]:
-    """Every algorithm for experts that protects single loss vectors, by label."""
+    """Every algorithm for experts with a budget, by label; delta only where it is needed."""
+    both: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     return {
         NOW: SparseVector(epsilon=epsilon),
         BEFORE: SparseVector(epsilon=epsilon, calibration="former"),
@@ -72,9 +78,14 @@ def algorithms(epsilon: float) -> dict[str, Any]:
         "phased_selection": PhasedSelection(epsilon=epsilon),
         "phased_selection, local": PhasedSelection(epsilon=epsilon, trust="local"),
         "random_prefix": RandomPrefix(epsilon=epsilon),
-        "shrinking_dartboard": ShrinkingDartboard(epsilon=epsilon, delta=DELTA),
-        "running_leader": RunningLeader(epsilon=epsilon, delta=DELTA),
-        "walk_leader": WalkLeader(epsilon=epsilon),
+        "shrinking_dartboard": ShrinkingDartboard(**both),
+        "private_hedge": PrivateHedge(**both),
+        "running_leader": RunningLeader(**both),
+        "tree_leader": TreeLeader(**both),
+        "tree_hedge": TreeHedge(**both),
+        "walk_leader": WalkLeader(**both),
+        "walk_meta": WalkMeta(**both),
+        "walk_batches": WalkBatches(**both),
         OPEN: FollowTheLeader(),
     }
 
@@ -85,7 +96,8 @@ def size_name(size: Size) -> str:
 
 
 def study_name(size: Size, stream: str) -> str:
-    return f"{size_name(size)}/{stream}"
+    """The name of a study, and of its folder."""
+    return f"{size_name(size)}/{stream}".replace("/", "-")
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
@@ -172,23 +184,28 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    """Draw the regret on the worst stream in units of the bound, for every algorithm."""
-    from hedgerow.evaluation.plots.lines import plot_bars
+    """Draw a table: the regret on the worst stream in units of the bound, and the bounds."""
+    from hedgerow.evaluation.plots.grid import plot_grid
 
-    groups = {}
-    for label in algorithms(1.0):
-        bars = {}
-        for size in sizes(done):
-            _, found = worst(done, size, label)
-            bound = least(size)
-            bars[size_name(size).replace("/", ", ")] = Estimate(
-                found.mean / bound, found.half_width / bound, found.count
-            )
-        groups[label] = bars
-    title = f"Regret on the worst of seven streams over the lower bound (T = {HORIZON})"
-    bounds = "; ".join(f"{size_name(size)}: {least(size):.3g}" for size in sizes(done))
-    note = f"bound: the larger of the private one and the floor: {bounds}; {footer(done, studies)}"
-    plot_bars(groups, path, title, "times the lower bound (log scale)", note)
+    found = {size_name(size).replace("/", "\n"): size for size in sizes(done)}
+    cells = {
+        label: {
+            column: worst(done, size, label)[1].mean / least(size) for column, size in found.items()
+        }
+        for label in algorithms(1.0)
+    }
+    cells["lower bound (regret per client)"] = {
+        column: least(size) for column, size in found.items()
+    }
+    cells["of it, the floor without privacy"] = {
+        column: floor(size[2]) for column, size in found.items()
+    }
+    title = f"Regret on the worst of seven streams, in units of the lower bound (T = {HORIZON})"
+    note = (
+        "bound: the larger of the private one and the floor without privacy; its rows are regrets;"
+        f" {footer(done, studies)}"
+    )
+    plot_grid(cells, path, title, note)
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ rate of the selection (`proofs/sparse_vector.md#weights-by-recency`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, sqrt
@@ -25,6 +25,7 @@ from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
 
 FINEST = 2**16  # units in a column: finer weights would change nothing
+STEP = 0.5  # with delta > 0 only some columns of a later epoch are enlarged, this far apart
 TOLERANCE = 2e-3
 MOST_FROM_DELTA = 8.0  # delta > 0 enlarges a column by less than this factor
 
@@ -108,18 +109,37 @@ class Weights:
     """The columns of all epochs, and `rate`: half of what one unit of weight costs.
 
     `opening` is the column of the very first run if that run has no test. None: it has one, and its
-    column is that of the first run of any epoch.
+    column is that of the first run of any epoch. `later` are the columns of further epochs; the
+    last of them repeats. Empty: all epochs are alike.
     """
 
     columns: Columns
     opening: Column | None
     rate: float
+    later: tuple[Columns, ...] = ()
+
+    def place(self, used: int) -> tuple[int, int]:
+        """The epoch of the run that begins after `used` draws, and which of its runs it is.
+
+        >>> one = Column(1, 1, 0, 0.5)
+        >>> weights = Weights((one,) * 2, None, 0.25, later=((one,) * 4,))
+        >>> [weights.place(used) for used in (1, 2, 5, 6)]
+        [(0, 1), (1, 0), (1, 3), (2, 0)]
+        """
+        epochs = (self.columns, *self.later)
+        for epoch, columns in enumerate(epochs[:-1]):
+            if used < len(columns):
+                return epoch, used
+            used -= len(columns)
+        epoch, run = divmod(used, len(epochs[-1]))
+        return len(self.later) + epoch, run
 
     def of(self, used: int) -> Column:
         """The column of the run that begins after `used` draws."""
         if used == 0 and self.opening is not None:
             return self.opening
-        return self.columns[used % len(self.columns)]
+        epoch, run = self.place(used)
+        return (self.columns, *self.later)[min(epoch, len(self.later))][run]
 
     @property
     def largest(self) -> int:
@@ -136,7 +156,8 @@ class Weights:
 
     @property
     def _all(self) -> Columns:
-        return self.columns if self.opening is None else (self.opening, *self.columns)
+        opening = () if self.opening is None else (self.opening,)
+        return (*opening, *self.columns, *(column for epoch in self.later for column in epoch))
 
     def cost(self, delta: float) -> PrivacyCurve:
         """The cost of the dearest run, which is that of any number of epochs.
@@ -145,7 +166,11 @@ class Weights:
         """
         if delta == 0:
             return PureDP(max(round_up(column.pure(self.rate)) for column in self._all))
-        curves = dict.fromkeys(column.curve(self.rate) for column in self._all)
+        # of columns that differ in their length only, the longest costs most
+        longest: dict[tuple[int, int, float], Column] = {}
+        for column in sorted(self._all, key=lambda column: column.after):
+            longest[column.own, column.later, column.test] = column
+        curves = dict.fromkeys(column.curve(self.rate) for column in longest.values())
         return Quoted(LargestOf(tuple(curves)), delta)
 
 
@@ -186,6 +211,42 @@ def weigh(
     )
 
 
+def further(
+    weights: Weights,
+    *,
+    epsilon: float,
+    delta: float,
+    switches: int,
+    front: float,
+    losses: int,
+) -> Columns:
+    """The columns of a later epoch with other draws and another front share, at the same rate.
+
+    With delta > 0 a run may have the weights of a run with more draws to come, which cost more.
+
+    >>> weights = weigh(
+    ...     epsilon=1.0, delta=0.0, test=0.5, switches=2, front=0.5, untested=True, losses=100
+    ... )
+    >>> after = further(
+    ...     weights, epsilon=1.0, delta=0.0, switches=4, front=0.25, losses=100
+    ... )
+    >>> len(after), {round(column.pure(weights.rate), 3) for column in after}
+    (4, {Fraction(1, 1)})
+    """
+    test = weights.columns[0].test
+    units = floor((Fraction(epsilon) - Fraction(test)) / (2 * Fraction(weights.rate)))
+    if delta == 0:
+        return tuple(split(units, front, after, test) for after in reversed(range(switches)))
+    found = list[Column]()
+    while left := switches - len(found):
+        column = split(units, front, left - 1, test)
+        column = enlarged(column, epsilon, delta, weights.rate, losses)
+        runs = range(left, floor(STEP * left), -1)
+        found += [replace(column, after=after - 1) for after in runs]
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
 def enlarged(column: Column, epsilon: float, delta: float, rate: float, losses: int) -> Column:
     """The column times the largest factor that (epsilon, delta) allows, by its own curve.
 

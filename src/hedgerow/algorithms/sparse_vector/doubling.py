@@ -53,7 +53,7 @@ class Guesser(RecencySelector):
 
     def guess(self, switches: int) -> float:
         """The guess of the best expert's loss, summed over clients, after `switches` draws."""
-        epoch = switches // self.switches
+        epoch, _ = self.weights.place(switches)
         return min(self.first_guess * 2.0 ** min(epoch - 1, 100), self.most) if epoch else 0.0
 
     def limit(self, switches: int) -> float:
@@ -298,9 +298,7 @@ class Doubling(AlgorithmSpec):
 
 
 def _runs(server: Guesser) -> Runs:
-    """The test and the weights of the server, whose draws must weigh the losses of a run alike."""
-    weights = tuple(2 * server.selection.rate * run.own for run in server.weights.columns)
-    return Runs(1 / server.sparse.query_scale, server.threshold, weights[::-1])
+    return server.runs(server.weights.columns, server.threshold)
 
 
 def _regret_at_most(server: Guesser, setting: Setting, best_loss: float) -> float:

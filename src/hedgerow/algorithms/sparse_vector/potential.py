@@ -1,27 +1,25 @@
-"""Sparse vector for an unknown and possibly large best loss L*: no factor log d multiplies L*.
+"""Sparse vector for an unknown and possibly large best loss L*.
 
-The algorithm follows Algorithm 5 of Asi et al. 2023. The weights are exp(-rate * S(x)), where S(x)
-is the loss of expert x since the epoch began, summed over clients. The potential is their mean.
-Every switch lowers it by a share. In an epoch its logarithm can fall by at most ln(d) plus rate
-times the best expert's loss, which bounds the number of switches.
+After Algorithm 5 of Asi et al. 2023. There are two tests that end a run (the time between two
+draws):
 
-There are two tests that end a run (the time between two switches):
-
-* Printed: the potential itself has fallen far enough, up to noise. This costs privacy in every
-  later run, because all later runs start from weights that depend on the record. And a run may
-  never end although its expert loses in every round (`proofs/potential.md#printed-test`).
-* Certified: the expert of the run has lost more than a constant, up to noise. The potential falls
-  by as much on average (`proofs/potential.md#switches`), and one record matters in the test of one
-  run.
+* Printed: the potential, the mean of exp(-rate * S(x)) over the experts x with losses S(x), has
+  fallen far enough, up to noise. This costs privacy in every later run, because all later runs
+  start from weights that depend on the record. And a run may never end although its expert loses
+  in every round (`proofs/potential.md#printed-test`).
+* Certified: the expert of the run has lost more than a threshold, up to noise, as in
+  `sparse_vector`, with weights by recency. If all draws of an epoch are used up, the best expert
+  loses, too. Then a longer memory is worth more than a fast alarm: the next epoch has twice the
+  draws, half the weights and a higher threshold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from math import ceil, expm1, inf, log, sqrt
+from math import ceil, log, sqrt
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +27,12 @@ import numpy.typing as npt
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
-from hedgerow.algorithms.sparse_vector.growing import Epoch, Growing, largest_cost, later_epochs
-from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, Runs, epochs_bound
+from hedgerow.algorithms.sparse_vector.columns import Weights, further
+from hedgerow.algorithms.sparse_vector.plan import Draw
+from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
-from hedgerow.algorithms.sparse_vector.selector import ServerState, affordable
+from hedgerow.algorithms.sparse_vector.selector import ServerState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -48,19 +48,87 @@ from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTr
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect
-from hedgerow.privacy.calibrate import surrogate_mu
+from hedgerow.core.validate import between, expect
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.curves import PureDP, Quoted, promise
-from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
 SLACK = 2.0**-18
 """Bounds how much rounding (lattice and floating point) adds to the change of a potential."""
 SLOWEST = 2.0**-24
 """The smallest rate for which `SLACK` is large enough."""
-FALLS = tuple(np.linspace(1.0, 4.0, 25).tolist())
-SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+GROWTH = 4.0
+"""How much more a run may lose in the next epoch."""
+MOST_DRAWS = 4096
+"""In an epoch; longer ones would hardly ever end."""
+
+
+@dataclass(frozen=True)
+class Growing(RecencySelector):
+    """The certified server. `threshold` is that of the first epoch, `most` the largest one."""
+
+    growth: float
+    most: float
+
+    def limit(self, switches: int) -> float:
+        epoch, _ = self.weights.place(switches)
+        grown = min(self.threshold * self.growth ** min(epoch, 100), self.most)
+        return max(self.threshold, float(round_to_lattice(grown)))
+
+
+def grown(
+    weights: Weights, budget: tuple[float, float], front: float, sizes: list[int], losses: int
+) -> Weights:
+    """The weights with further epochs: each has half the front share of the one before."""
+    epsilon, delta = budget
+    later = tuple(
+        further(
+            weights,
+            epsilon=epsilon,
+            delta=delta,
+            switches=draws,
+            front=front / 2**epoch,
+            losses=losses,
+        )
+        for epoch, draws in enumerate(sizes[1:], start=1)
+    )
+    return replace(weights, later=later)
+
+
+def epoch_sizes(
+    first: int, threshold: float, growth: float, exchanges: int, most: float
+) -> list[int]:
+    """The draws of the epochs that a game can reach: each has twice those of the one before.
+
+    A game ends when its exchanges or its losses (`most` in all) are used up. The losses of an epoch
+    are about its draws times its threshold.
+
+    >>> epoch_sizes(10, threshold=15.0, growth=4.0, exchanges=511, most=5120.0)
+    [10, 20, 40]
+    """
+    sizes, lost = [first], first * threshold
+    while sum(sizes) < exchanges and lost < most and 2 * sizes[-1] <= MOST_DRAWS:
+        sizes.append(2 * sizes[-1])
+        lost += sizes[-1] * threshold * growth ** (len(sizes) - 1)
+    return sizes
+
+
+def regret_bound(server: Growing, setting: Setting) -> BoundWithGoodExpert:
+    """The proven bound if one expert never loses.
+
+    All that follows the second epoch is given up: hardly any game gets there.
+    """
+    draws = (0, len(server.weights.columns))
+    epochs = tuple(
+        EpochRuns(0.0, server.runs(columns, server.limit(used)))
+        for used, columns in zip(
+            draws, (server.weights.columns, *server.weights.later[:1]), strict=False
+        )
+    )
+    value = epochs_bound(Game.of(setting, server.schedule), epochs)
+    proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
+    return BoundWithGoodExpert(value, "oblivious", proof, 0.0)
 
 
 @dataclass(frozen=True)
@@ -121,70 +189,16 @@ def printed_cost(
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The first epoch: its draws, the loss that a run may have, and the budget of the test.
-
-    `fall` is what the logarithm of a weight loses at least in a run that ends without bad noise.
-    """
-
-    switches: int
-    threshold: float
-    sparse_epsilon: float
-    fall: float
-
-
-def plan(
-    *, clients: int, experts: int, horizon: int, every: int, epsilon: float, delta: float
-) -> Plan:
-    """The plan with the smallest proven cost of the first epoch, on a grid, from public values.
-
-    It has twice the draws that the potential of d experts allows, so in a full epoch the best
-    expert loses, too. Proof: `proofs/potential.md#switches`.
-    """
-    best, least, exchanges = None, inf, Schedule.soon(every).count(horizon) + 1
-    for share in SHARES:
-        sparse = share * epsilon
-        allowance = log(max(2, exchanges)) / sparse  # A' in the proof
-        normal = 2 * surrogate_mu(epsilon, delta, sparse) if delta > 0 else 0.0
-        for fall in FALLS:
-            switches = 1 + ceil(2 * log(experts) / (1 - fall / expm1(fall)))
-            selection = max((epsilon - sparse) / switches, normal / sqrt(switches))
-            threshold = allowance + 2 * fall / selection
-            price = switches * (threshold + 1 / sparse + clients * every)
-            if price < least:
-                best, least = Plan(switches, threshold, sparse, fall), price
-    assert best is not None
-    return best
-
-
-def regret_bound(server: Growing, setting: Setting) -> BoundWithGoodExpert | None:
-    """The proven bound if one expert never loses; None where it says nothing.
-
-    All that follows the second epoch is given up: hardly any game gets there.
-    """
-    first = Epoch(server.switches, server.threshold, server.drawing(0))
-    test = 1 / server.sparse.query_scale
-    epochs = tuple(
-        EpochRuns(0.0, Runs(test, epoch.threshold, (epoch.selection.epsilon,) * epoch.draws))
-        for epoch in (first, *server.later[:1])
-    )
-    value = epochs_bound(Game.of(setting, server.schedule), epochs)
-    proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
-    vacuous = value >= setting.rounds
-    return None if vacuous else BoundWithGoodExpert(value, "oblivious", proof, 0.0)
-
-
-@dataclass(frozen=True)
 class Potential(AlgorithmSpec):
-    r"""Sparse vector for an unknown best loss that may be large.
+    """Sparse vector for an unknown best loss that may be large.
 
-    A run ends when its expert has lost more than a threshold, up to noise. The next expert $x$ is
-    drawn with probability proportional to $\exp(-\eta S(x) / 2)$, where $S(x)$ is its loss since
-    the epoch began, summed over clients. After `switches` draws a new epoch begins on new losses
-    only. Each epoch has twice the draws of the one before, at half the rate: it costs the same, and
-    if the best expert loses often, the memory grows. The proven loss has no factor log d on the
-    best expert's loss (`proofs/potential.md#switches`). If one expert never loses, a bound on the
-    expected regret is stated where it says something.
+    A run ends when its expert has lost more than a threshold, up to noise. The next expert is drawn
+    by weighted losses, recent ones weigh more, and after `switches` draws a new epoch begins on new
+    losses only. Each epoch has twice the draws of the one before, at half the weights, and a higher
+    threshold: it costs the same, and if the best expert loses often, the memory grows. The first
+    epoch is that of `SparseVector` for a best loss of 0.
+
+    With `calibration="proved"` the expected regret is bounded if one expert never loses.
 
     Parameters
     ----------
@@ -202,12 +216,25 @@ class Potential(AlgorithmSpec):
         Draws of an expert in the first epoch, at least 1. None (default): chosen from public
         values.
     threshold
-        The loss, summed over clients, that a run of the first epoch may have, >= 0; it grows as the
-        rate falls. None (default): chosen from public values. The certificate always follows the
-        values that are used.
+        The loss, summed over clients, that a run of the first epoch may have, >= 0. None (default):
+        chosen from public values. The certificate always follows the values that are used.
+    growth
+        What a run may lose more from epoch to epoch, at least 1. None (default): 4 times as much.
+        Only with test="expert", as are `front` and `draw`.
+    front
+        The share of a run's budget, in [0, 1], that goes to the draw at its end alone, in the first
+        epoch; it halves from epoch to epoch. None (default): chosen from public values.
+    draw
+        "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
+        draw="exponential", front=0 and growth=2 the loss is proven to have no factor log d on that
+        of the best expert (`proofs/potential.md#switches`).
     rate
         The learning rate of the printed algorithm (eta in the paper), in [2^-24, 1000]. Only with
         test="potential". None (default): the printed value.
+    calibration
+        "certified" (default), or "proved": the first epoch is that of
+        `SparseVector(calibration="proved")`. Then the regret has a proven bound if one expert never
+        loses, and `front` and `draw` must be None. Only with test="expert".
     early
         Whether there are also exchanges in the first `every` rounds, each twice as late as the one
         before. None (default): yes, but not with test="potential".
@@ -225,6 +252,9 @@ class Potential(AlgorithmSpec):
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
     >>> print(hr.Potential(epsilon=1.0).build(setting).certificate.peer.curve.words())
     epsilon = 1, delta = 0
+    >>> proved = hr.Potential(epsilon=10.0, calibration="proved").build(setting)
+    >>> 10 < proved.regret_at_most < 11
+    True
     >>> printed = hr.Potential(epsilon=1.0, test="potential").build(setting)
     >>> print(printed.certificate.peer.curve.words())
     epsilon = 1.906, delta = 0
@@ -236,10 +266,15 @@ class Potential(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"published": {"test": "potential"}, "approximate": {"delta": 1e-6}},
+        forms={
+            "published": {"test": "potential"},
+            "proved": {"calibration": "proved"},
+            "approximate": {"delta": 1e-6},
+        },
         meanings={
             **SparseVector.traits.meanings,
             "switches": "changes of expert in the first epoch; each later one has twice as many",
+            "growth": "how much more a run may lose from epoch to epoch",
             "test": "what is compared with the threshold: the expert's loss or the potential",
             "rate": "learning rate",
         },
@@ -253,16 +288,23 @@ class Potential(AlgorithmSpec):
     threshold: float | None = None
     rate: float | None = None
     early: bool | None = None
+    growth: float | None = None
+    front: float | None = None
+    draw: Draw | None = None
+    calibration: Literal["certified", "proved"] = "certified"
 
     def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
-        at_least("every", self.every, 1)
         options = ("expert", "potential")
         expect(self.test in options, "test", self.test, f"in {options}")
-        if self.switches is not None:
-            at_least("switches", self.switches, 1)
-        if self.threshold is not None:
-            expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
+        options = ("certified",) if self.printed else ("certified", "proved")
+        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        self._first_epoch()  # checks the parameters that both share
+        if self.growth is not None:
+            between("growth", self.growth, 1.0, 1e3)
+        if self.printed:
+            for name in ("growth", "front", "draw"):
+                value = getattr(self, name)
+                expect(value is None, name, value, 'to be None with test="potential"')
         if self.rate is not None:
             expect(self.printed, "rate", self.rate, 'to be None unless test="potential"')
             between("rate", self.rate, SLOWEST, 1e3)
@@ -272,6 +314,12 @@ class Potential(AlgorithmSpec):
     def printed(self) -> bool:
         """Whether the printed test and constants are used."""
         return self.test == "potential"
+
+    def _first_epoch(self) -> SparseVector:
+        """`SparseVector` with the same parameters and a best loss of 0."""
+        same = ("epsilon", "delta", "every", "switches", "threshold", "early", "front", "draw")
+        same = (*same, "calibration")
+        return SparseVector(**{name: getattr(self, name) for name in same})
 
     def audit_variants(self) -> tuple[Potential, ...]:
         """Variants whose tiny games have several epochs and come close to the certificate."""
@@ -283,9 +331,41 @@ class Potential(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        server = self._printed(setting) if self.printed else self._certified(setting)
-        later = server.later if isinstance(server, Growing) else ()
-        anchor = "printed-cost" if self.printed else "whole-algorithm"
+        return self._as_printed(setting) if self.printed else self._certified(setting)
+
+    def _certified(self, setting: Setting) -> Algorithm:
+        known = self._first_epoch().build(setting)
+        alike = known.server
+        assert isinstance(alike, RecencySelector)
+        shared: dict[str, Any] = {part.name: getattr(alike, part.name) for part in fields(alike)}
+        losses, growth = setting.clients * setting.rounds, self.growth or GROWTH
+        front = float(known.parameters["front"])
+        sizes = epoch_sizes(
+            alike.switches,
+            alike.threshold,
+            growth,
+            alike.schedule.count(setting.rounds),
+            float(losses),
+        )
+        weights = grown(alike.weights, (self.epsilon, alike.delta), front, sizes, losses)
+        draw = "permute-and-flip" if isinstance(alike.selection, NoisyMax) else "exponential"
+        shared |= {"weights": weights, "selection": weights.selection(draw)}
+        server = Growing(**shared, growth=growth, most=float(losses))
+        proof = Proof("potential.md", "whole-algorithm")
+        return replace(
+            known,
+            name="potential",
+            server=server,
+            certificate=recency_certificate(setting, server, proof, proof, self.calibration),
+            regret_bound=None if self.calibration == "certified" else regret_bound(server, setting),
+            advance=server.advance,
+            log_likelihood=server.log_likelihood,
+            parameters={**known.parameters, **server.shown(), "growth": growth},
+        )
+
+    def _as_printed(self, setting: Setting) -> Algorithm:
+        server = self._printed(setting)
+        curve = printed_cost(server.switches, server.sparse, server.selection.epsilon, self.delta)
         return Algorithm(
             name="potential",
             setting=setting,
@@ -293,20 +373,15 @@ class Potential(AlgorithmSpec):
             server=server,
             certificate=trusted_server(
                 setting=setting,
-                curve=self._cost(server),
-                claimed=(
-                    promise(self.epsilon, self.delta)
-                    if self.printed and self.rate is None
-                    else None
-                ),
-                proof=Proof("potential.md", anchor),
-                calibration="published" if self.printed else "certified",
+                curve=curve,
+                claimed=promise(self.epsilon, self.delta) if self.rate is None else None,
+                proof=Proof("potential.md", "printed-cost"),
+                calibration="published",
                 channels=CHANNELS,
                 mechanisms=(
                     server.sparse.threshold_noise,
                     server.sparse.comparison,
                     server.selection,
-                    *(epoch.selection for epoch in later),
                 ),
             ),
             upload=LossSums,
@@ -315,40 +390,9 @@ class Potential(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
-            regret_bound=regret_bound(server, setting) if isinstance(server, Growing) else None,
             ranges=sums_of_losses(setting),
             closing=ANY_CLOSING,
             parameters={**server.shown(), **server.schedule.shown(setting)},
-        )
-
-    def _cost(self, server: Restarting) -> PrivacyCurve:
-        if isinstance(server, Growing):
-            return largest_cost(server, self.delta)
-        return printed_cost(server.switches, server.sparse, server.selection.epsilon, self.delta)
-
-    def _certified(self, setting: Setting) -> Growing:
-        chosen = plan(
-            clients=setting.clients,
-            experts=setting.experts,
-            horizon=setting.rounds,
-            every=self.every,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-        sparse = AboveThreshold("exponential", 1 / chosen.sparse_epsilon, 1 / chosen.sparse_epsilon)
-        switches = self.switches or chosen.switches
-        threshold = float(
-            round_to_lattice(chosen.threshold if self.threshold is None else self.threshold)
-        )
-        selection = ExponentialMechanism(
-            "selection", affordable(self.epsilon, self.delta, switches, sparse)
-        )
-        schedule = Schedule.of(self.every, self.early is not False)
-        first = Epoch(switches, threshold, selection)
-        exchanges = schedule.count(setting.rounds)
-        later = later_epochs(self.epsilon, self.delta, sparse, first, chosen.fall, exchanges)
-        return Growing(
-            setting.experts, schedule, switches, threshold, 0.0, sparse, selection, later
         )
 
     def _printed(self, setting: Setting) -> Restarting:

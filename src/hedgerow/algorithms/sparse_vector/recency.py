@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS
-from hedgerow.algorithms.sparse_vector.columns import Weights, weigh
+from hedgerow.algorithms.sparse_vector.columns import Columns, Weights, weigh
 from hedgerow.algorithms.sparse_vector.plan import Plan
+from hedgerow.algorithms.sparse_vector.proved import Runs
 from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
@@ -40,8 +41,8 @@ class RecencyState(ServerState):
 class RecencySelector(Selector):
     """The server. Guarantee: `proofs/sparse_vector.md#weights-by-recency`.
 
-    In states and broadcasts `switches` counts all draws since the start; divided by the field
-    `switches` it gives the number of the epoch.
+    In states and broadcasts `switches` counts all draws since the start. The field `switches` is
+    the number of draws in the first epoch.
     """
 
     state: ClassVar[type[Any]] = RecencyState
@@ -53,6 +54,12 @@ class RecencySelector(Selector):
         """What the losses of a run must exceed, over all clients, to count in a selection."""
         del switches
         return self.floor
+
+    def runs(self, columns: Columns, margin: float) -> Runs:
+        """The runs of an epoch for a regret bound: each weighs alike in all draws to come."""
+        assert all(column.own == column.later for column in columns if column.after)
+        weights = tuple(2 * self.selection.rate * column.own for column in reversed(columns))
+        return Runs(1 / self.sparse.query_scale, margin, weights)
 
     def beginning(self, expert: int) -> RecencyState:
         zero = np.zeros(self.experts, np.int64)
@@ -81,7 +88,7 @@ class RecencySelector(Selector):
         assert isinstance(state, RecencyState)
         used = state.switches + 1
         later = self.weights.of(state.switches).later
-        ends = used % self.switches == 0  # the epoch
+        ends = self.weights.place(used)[1] == 0  # the epoch
         return replace(
             state,
             expert=expert,

@@ -26,16 +26,12 @@ class EpochState(ServerState):
 
 @dataclass(frozen=True)
 class Restarting(Selector):
-    """The server. Subclasses may replace `base` and `query`, or `restarts` and `limit`.
+    """The server. Subclasses may replace `base` and `query`.
 
     In states and broadcasts `switches` counts all draws since the start.
     """
 
     state: ClassVar[type[Any]] = EpochState
-
-    def restarts(self, switches: int) -> bool:
-        """Whether an epoch begins after `switches` draws."""
-        return switches % self.switches == 0
 
     def scores(self, state: ServerState) -> Array:
         """Scores of the experts at the end of a run: the losses of the epoch."""
@@ -58,7 +54,7 @@ class Restarting(Selector):
     def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> EpochState:
         assert isinstance(state, EpochState)
         used = state.switches + 1
-        origin = state.totals if self.restarts(used) else state.origin
+        origin = state.totals if used % self.switches == 0 else state.origin
         return replace(
             state,
             expert=expert,

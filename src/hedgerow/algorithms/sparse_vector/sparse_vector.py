@@ -23,7 +23,7 @@ from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follow
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
-from hedgerow.algorithms.sparse_vector.proved import Game, Runs, proved_plan, regret_bound
+from hedgerow.algorithms.sparse_vector.proved import Game, proved_plan, regret_bound
 from hedgerow.algorithms.sparse_vector.recency import (
     RecencySelector,
     build_server,
@@ -266,12 +266,8 @@ class SparseVector(AlgorithmSpec):
         """The proven bound; None outside its conditions."""
         if self.calibration != "proved" or not isinstance(server, RecencySelector):
             return None
-        units = [column.own for column in reversed(server.weights.columns)]
-        tested = Runs(
-            1 / server.sparse.query_scale,
-            max(0.0, server.threshold - server.floor),
-            tuple(2 * server.selection.rate * own for own in units),
-        )
+        margin = max(0.0, server.threshold - server.floor)
+        tested = server.runs(server.weights.columns, margin)
         # the floor is rounded up, and the threshold is counted from it
         game = Game.of(setting, server.schedule, server.floor / setting.clients)
         value = regret_bound(game, tested)

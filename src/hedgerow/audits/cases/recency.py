@@ -35,8 +35,8 @@ def dearest(server: RecencySelector, *, tested: bool = False) -> int:
 
 
 def worst_streams(server: RecencySelector, run: int) -> Streams:
-    """One datum in a run; every exchange of `server.switches` + `MORE` draws ends a run."""
-    draws = server.switches + MORE
+    """One datum in a run; every exchange up to `MORE` draws after its epoch ends a run."""
+    draws = run + server.weights.of(run).after + 1 + MORE
     first = np.zeros((draws + 1, LEAD + 1, server.experts))
     first[run, 1:, 0] = 1.0
     first[run + 1 :, :, 0] = 1.0
@@ -69,13 +69,11 @@ class _EndlessRun:
 class _LongEpoch:
     """The bug: an epoch forgets one draw too late."""
 
-    switches: int
-
     def next_run(self, state: RecencyState, expert: int, noisy_threshold: float) -> RecencyState:
         after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
-        if after.switches % self.switches:
-            return after
         own: Any = self
+        if own.weights.place(after.switches)[1]:
+            return after
         lost = own.weights.of(state.switches).own * own.counted(state)
         return replace(after, remembered=state.remembered + lost)
 

@@ -13,8 +13,12 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.growing import Growing, largest_cost
-from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, printed_cost
+from hedgerow.algorithms.sparse_vector.potential import (
+    Growing,
+    Potential,
+    PotentialTest,
+    printed_cost,
+)
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.restarting import EpochState
 from hedgerow.algorithms.sparse_vector.selector import Selector
@@ -44,28 +48,20 @@ class _Remembers:
         return replace(after, origin=np.zeros_like(after.origin))
 
 
-def _of_second(server: Selector) -> int:
-    """The draws of the second epoch."""
-    return server.later[0].draws if isinstance(server, Growing) else server.switches
-
-
 def _two_epochs(server: Selector) -> Streams:
-    """Two epochs, all of whose exchanges draw expert 0."""
+    """Two epochs, all of whose exchanges draw expert 0; with weights by recency the dearest run."""
     if isinstance(server, RecencySelector):
         return worst_streams(server, dearest(server))
-    draws = server.switches + _of_second(server)
+    draws = 2 * server.switches
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
     return *favour_expert_0(SETTING, draws), (sent,)
 
 
-def _datum_in_second(server: Growing) -> Streams:
-    """The same, but the datum comes when the second epoch has begun: all its draws reveal it."""
-    first, second = favour_expert_0(SETTING, _of_second(server))
-    common = np.repeat(first[1:2], server.switches, axis=0)
-    draws = server.switches + _of_second(server)
-    # the last draw of the first epoch leaves expert 0, which gains from the datum in one world
-    sent = [CurrentExpert(1, int(k == server.switches), k) for k in range(draws + 1)]
-    return np.concatenate([common, first]), np.concatenate([common, second]), (tuple(sent),)
+def _too_fast(server: Growing) -> Growing:
+    """The bug: the second epoch has twice the draws, but their later weights are not halved."""
+    (second,) = server.weights.later
+    fast = tuple(replace(column, later=2 * column.later) for column in second)
+    return replace(server, weights=replace(server.weights, later=(fast,)))
 
 
 def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
@@ -86,8 +82,8 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     server = in_every_round(algorithm)
     sparse, certified = server.sparse, peer_curve(algorithm)
     if isinstance(server, Growing):  # two sizes of epochs are enough, and short games reach them
-        server = replace(server, later=server.later[:1])
-        certified = largest_cost(server, spec.delta)
+        weights = replace(server.weights, later=server.weights.later[:1])
+        server, certified = replace(server, weights=weights), weights.cost(server.delta)
         algorithm = with_curve(algorithm, certified)
     printed = isinstance(server, PotentialTest)
     made = ExactCases(
@@ -110,12 +106,11 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         made.answers(f"{share} of the threshold noise", thin, "violated"),
     )
     if isinstance(server, Growing):
-        fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
-        too_fast, second = replace(server, later=fast), _datum_in_second(server)
+        second = worst_streams(server, server.switches)
         found = (
             *found,
             made.whole("worst transcript, datum in the second epoch", server, "holds", second),
-            made.whole("later epochs at the first rate", too_fast, "violated", second),
+            made.whole("later epochs at the first rate", _too_fast(server), "violated", second),
         )
     if printed:  # draws are a small part of its cost, so a bug in them would not show
         return found
