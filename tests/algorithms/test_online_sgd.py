@@ -203,6 +203,55 @@ def test_a_matched_factorisation_is_better_for_its_average_only() -> None:
         hr.OnlineSGD(factorisation="matched").build(hr.Setting(2, 3, 10, family=SMALL))
 
 
+def network_game(rounds: int) -> hr.Replay:
+    rng, model = np.random.default_rng(1), hr.convolutional((), (4,), image=(2, 2), classes=2)
+    records = rng.random((rounds, 2, 2, 5))
+    records[..., -1] = records[..., 0] > 0.5
+    return hr.Replay(records.reshape(rounds, 2, -1), hr.Batch(model, 2))
+
+
+def test_losses_that_come_with_gradients_are_those_of_the_plays() -> None:
+    """The fast path of models tells what is paid; the plain loop computes it from the plays.
+
+    In whole chunks, single rounds and a padded chunk; a loss that is not a number costs `largest`.
+    """
+
+    def loss(spec: Any, game: hr.Replay, fused: bool) -> np.ndarray:
+        recorder = Recorder(game.setting)
+        built = spec.build(game.setting)
+        return recorder.result(
+            "", 0, hr.simulate(built, game, 0, sinks=[recorder], fused=fused)
+        ).loss
+
+    told = list[bool]()
+
+    class Watching(Everything):
+        def rounds(self, first_round: int, block: Block, plays: Any) -> None:
+            told.append(plays.paid is not None)
+            super().rounds(first_round, block, plays)
+
+    spec, game = hr.OnlineSGD(epsilon=50.0, step=0.5), network_game(100)
+    for one, paid in (
+        (spec, True),
+        (replace(spec, average=0.9), False),
+        (replace(spec, steps="clipped"), False),
+    ):
+        fast, plain = (loss(one, game, fused) for fused in (True, False))
+        assert len(plain) == 100
+        assert np.allclose(np.diff(fast), np.diff(plain), rtol=0, atol=1e-5)
+        hr.simulate(one.build(game.setting), game, 0, sinks=[Watching(wants_messages=False)])
+        assert told.pop() is paid
+    odd = line(hr.Model(missing, {"x": 0.0}, features=(1,), largest=7.0), 20)
+    assert loss(hr.OnlineSGD(epsilon=inf), odd, fused=True)[-1] == 20 * 7.0
+
+
+def test_gradients_are_cut_toward_zero() -> None:
+    """Whole steps of 2^-20: never longer than the gradient, whatever its sign."""
+    work = LocalRound(hr.Linear(), 4, 1, 1.0, "start", 0.0)
+    records = np.array([[0.9, -0.9, 1.5, -1.5]]) * 2.0**-20
+    assert (work.sums(np.zeros(4), records)[0] * 2**20).tolist() == [[0.0, 0.0, 1.0, -1.0]]
+
+
 def curve(spec: Any, size: int = 5) -> Any:
     setting = hr.Setting(20, 100, 1000, family=hr.Batch(hr.Logistic(), size))
     return spec.build(setting).certificate.server.curve
@@ -371,11 +420,9 @@ def replace_family(setting: hr.Setting, family: Any) -> hr.Setting:
 
 
 def test_trained_models_have_no_regret_and_their_loss_is_shown() -> None:
-    model = hr.convolutional((), (4,), image=(2, 2), classes=2)
-    rng = np.random.default_rng(1)
-    records = rng.random((10, 2, 2, 5))
-    records[..., -1] = records[..., 0] > 0.5
-    game = hr.Replay(records.reshape(10, 2, -1), hr.Batch(model, 2))
+    game = network_game(10)
+    family: Any = game.family
+    model, records = family.of, family.examples(game.records)
     assert game.setting.experts == model.weights == 4 * 4 + 4 + 4 * 2 + 2
     recorder = Recorder(game.setting)
     built = hr.OnlineSGD(trust="central").build(game.setting)

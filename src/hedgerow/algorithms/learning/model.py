@@ -208,8 +208,11 @@ class Model(Family):
         return self.weights
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
-        found = self._each(_compiled(self)[0], records, plays, ())
-        return np.clip(np.nan_to_num(found, nan=self.largest), -self.largest, self.largest)
+        return self.charged(self._each(_compiled(self)[0], records, plays, ()))
+
+    def charged(self, losses: Array) -> Array:
+        """Return what is charged for computed losses: at most `largest`."""
+        return np.clip(np.nan_to_num(losses, nan=self.largest), -self.largest, self.largest)
 
     def gradient(self, records: Array, points: Array) -> Array:
         return self._each(_compiled(self)[1], records, points, (self.weights,))
