@@ -17,7 +17,9 @@ from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
+from hedgerow.algorithms.learning.roles import LearningClient
 from hedgerow.algorithms.learning.rounds import LocalRound, round_sensitivity
+from hedgerow.algorithms.learning.training import Training
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.core.block import Block
@@ -130,6 +132,19 @@ def test_the_compiled_path_agrees_for_every_factorisation(kind: Any, trust: Any)
     plain, fast = (plays(spec, game, fused=fused) for fused in (False, True))
     assert np.abs(plain - fast).max() < 2e-6 * np.abs(plain).max()
     assert np.abs(plain).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("clients", "width", "rounds"),
+    [(20, 100, 64), (10, 2674, 9), (10, 63_242, 4), (20, 100_000, 2), (100, 10**6, 1)],
+)
+def test_few_rounds_of_large_models_are_compiled_together(
+    clients: int, width: int, rounds: int
+) -> None:
+    """So many that their sums stay small, and that large filters are seldom moved."""
+    work = LocalRound(hr.Linear(), width, 1, 1.0, "start", 0.0)
+    fast = Training(LearningClient(work), None, clients)  # pyright: ignore[reportArgumentType]
+    assert fast.length == rounds
 
 
 def test_filters_over_many_rounds_equal_single_steps() -> None:

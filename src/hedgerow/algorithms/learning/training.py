@@ -24,7 +24,8 @@ from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Context, RunState, Trace
 
 CHUNK = 64  # rounds that are compiled together, at most
-CHUNK_NUMBERS = 2**18  # in the round sums of these rounds, at most: large models gain nothing
+CHUNK_NUMBERS = 2**18  # in the round sums of these rounds: more do not fit into caches
+LEAST, MOST_NUMBERS = 4, 2**22  # rounds of large models, whose filters cost less together
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Training:
     @property
     def length(self) -> int:
         """How many rounds are compiled together."""
-        return max(1, min(CHUNK, CHUNK_NUMBERS // (self.clients * self.client.work.width)))
+        numbers = self.clients * self.client.work.width
+        some, least = CHUNK_NUMBERS // numbers, min(LEAST, MOST_NUMBERS // numbers)
+        return max(1, min(CHUNK, max(some, least)))
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         at, exchanges, played, paid = 0, 0, list[Array](), list[Array]()
