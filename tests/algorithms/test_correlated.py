@@ -478,6 +478,7 @@ def test_a_spoilt_state_is_refused() -> None:
         lambda: BufferedToeplitz(5, (0.1, 0.1 + 1e-10), "float32"),
         lambda: BufferedToeplitz.optimised(5, 0),
         lambda: Dense(-1),
+        lambda: Dense(100_000),
         lambda: Epochs(first=1),
         lambda: Epochs(first=2**41),
         lambda: Epochs(rounds=10**15),

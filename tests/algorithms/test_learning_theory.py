@@ -22,6 +22,7 @@ from hedgerow.algorithms.learning.theory import (
     printed_order,
     static_bound,
 )
+from hedgerow.core.domain import Ball
 from hedgerow.core.errors import InvalidValue
 
 ROUNDS, WIDTH, DRAWS = 64, 4, 400
@@ -94,6 +95,28 @@ def test_bounds_hold_on_moving_quadratics(kind: type, deviation: float) -> None:
     if deviation == 30.0:
         assert dynamic - gap > replace(static, noise=0.0).total
     assert static.total <= static_bound(facts, run, factors, gap=gap, theta=step).total
+
+
+@pytest.mark.parametrize("radius", [0.5, 2.0])
+def test_bounds_hold_where_models_are_projected(radius: float) -> None:
+    """As `OnlineSGD` does it: the sum of all gradients and the noise is projected."""
+    factors, facts, deviation = ToeplitzRoot(ROUNDS), LossFacts(smoothness=1.0, mu=1.0), 30.0
+    step, rng, ball = facts.step_limit, np.random.default_rng(4), Ball(radius)
+    optima = np.cumsum(0.05 * rng.standard_normal((ROUNDS, WIDTH)), axis=0) + 1.0
+    noise = deviation / np.sqrt(WIDTH) * rng.standard_normal((DRAWS, ROUNDS, WIDTH))
+    sums = np.einsum("rs,nsd->nrd", factors.decoding(), noise)
+    total, model, models = np.zeros((DRAWS, WIDTH)), np.zeros((DRAWS, WIDTH)), []
+    for r in range(ROUNDS):
+        models.append(model)
+        total = total + model - optima[r]
+        model = ball.project(-step * (total + sums[:, r]))
+    played = np.stack(models, axis=1)
+    assert (np.linalg.norm(played, axis=-1) > 0.999 * radius).mean() > 0.5  # it is often moved
+    best = ball.project(optima.mean(axis=0))
+    gap = float(losses(best, optima).mean())
+    run = LearningRun(ROUNDS, step, deviation, float(np.linalg.norm(best)))
+    static = losses(played, optima).mean() - gap
+    assert 0 < static <= static_bound(facts, run, factors, gap=gap).total
 
 
 def test_drift_needs_what_the_lemma_needs() -> None:

@@ -17,7 +17,9 @@ from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
+from hedgerow.algorithms.learning.roles import LearningClient
 from hedgerow.algorithms.learning.rounds import LocalRound, round_sensitivity
+from hedgerow.algorithms.learning.training import Training
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.core.block import Block
@@ -132,6 +134,19 @@ def test_the_compiled_path_agrees_for_every_factorisation(kind: Any, trust: Any)
     assert np.abs(plain).max() > 0.1
 
 
+@pytest.mark.parametrize(
+    ("clients", "width", "rounds"),
+    [(20, 100, 64), (10, 2674, 9), (10, 63_242, 4), (20, 100_000, 2), (100, 10**6, 1)],
+)
+def test_few_rounds_of_large_models_are_compiled_together(
+    clients: int, width: int, rounds: int
+) -> None:
+    """So many that their sums stay small, and that large filters are seldom moved."""
+    work = LocalRound(hr.Linear(), width, 1, 1.0, "start", 0.0)
+    fast = Training(LearningClient(work), None, clients)  # pyright: ignore[reportArgumentType]
+    assert fast.length == rounds
+
+
 def test_filters_over_many_rounds_equal_single_steps() -> None:
     rng = np.random.default_rng(2)
     for kind in ("blt", "root", "independent", "tree", "banded"):
@@ -201,6 +216,55 @@ def test_a_matched_factorisation_is_better_for_its_average_only() -> None:
     assert built.server.factorisation != usual
     with pytest.raises(InvalidValue, match="needs average or momentum"):
         hr.OnlineSGD(factorisation="matched").build(hr.Setting(2, 3, 10, family=SMALL))
+
+
+def network_game(rounds: int) -> hr.Replay:
+    rng, model = np.random.default_rng(1), hr.convolutional((), (4,), image=(2, 2), classes=2)
+    records = rng.random((rounds, 2, 2, 5))
+    records[..., -1] = records[..., 0] > 0.5
+    return hr.Replay(records.reshape(rounds, 2, -1), hr.Batch(model, 2))
+
+
+def test_losses_that_come_with_gradients_are_those_of_the_plays() -> None:
+    """The fast path of models tells what is paid; the plain loop computes it from the plays.
+
+    In whole chunks, single rounds and a padded chunk; a loss that is not a number costs `largest`.
+    """
+
+    def loss(spec: Any, game: hr.Replay, fused: bool) -> np.ndarray:
+        recorder = Recorder(game.setting)
+        built = spec.build(game.setting)
+        return recorder.result(
+            "", 0, hr.simulate(built, game, 0, sinks=[recorder], fused=fused)
+        ).loss
+
+    told = list[bool]()
+
+    class Watching(Everything):
+        def rounds(self, first_round: int, block: Block, plays: Any) -> None:
+            told.append(plays.paid is not None)
+            super().rounds(first_round, block, plays)
+
+    spec, game = hr.OnlineSGD(epsilon=50.0, step=0.5), network_game(100)
+    for one, paid in (
+        (spec, True),
+        (replace(spec, average=0.9), False),
+        (replace(spec, steps="clipped"), False),
+    ):
+        fast, plain = (loss(one, game, fused) for fused in (True, False))
+        assert len(plain) == 100
+        assert np.allclose(np.diff(fast), np.diff(plain), rtol=0, atol=1e-5)
+        hr.simulate(one.build(game.setting), game, 0, sinks=[Watching(wants_messages=False)])
+        assert told.pop() is paid
+    odd = line(hr.Model(missing, {"x": 0.0}, features=(1,), largest=7.0), 20)
+    assert loss(hr.OnlineSGD(epsilon=inf), odd, fused=True)[-1] == 20 * 7.0
+
+
+def test_gradients_are_cut_toward_zero() -> None:
+    """Whole steps of 2^-20: never longer than the gradient, whatever its sign."""
+    work = LocalRound(hr.Linear(), 4, 1, 1.0, "start", 0.0)
+    records = np.array([[0.9, -0.9, 1.5, -1.5]]) * 2.0**-20
+    assert (work.sums(np.zeros(4), records)[0] * 2**20).tolist() == [[0.0, 0.0, 1.0, -1.0]]
 
 
 def curve(spec: Any, size: int = 5) -> Any:
@@ -371,11 +435,9 @@ def replace_family(setting: hr.Setting, family: Any) -> hr.Setting:
 
 
 def test_trained_models_have_no_regret_and_their_loss_is_shown() -> None:
-    model = hr.convolutional((), (4,), image=(2, 2), classes=2)
-    rng = np.random.default_rng(1)
-    records = rng.random((10, 2, 2, 5))
-    records[..., -1] = records[..., 0] > 0.5
-    game = hr.Replay(records.reshape(10, 2, -1), hr.Batch(model, 2))
+    game = network_game(10)
+    family: Any = game.family
+    model, records = family.of, family.examples(game.records)
     assert game.setting.experts == model.weights == 4 * 4 + 4 + 4 * 2 + 2
     recorder = Recorder(game.setting)
     built = hr.OnlineSGD(trust="central").build(game.setting)

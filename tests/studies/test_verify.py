@@ -169,6 +169,50 @@ def test_the_record_of_a_deployable_algorithm_is_rebuilt(names: tuple[str, ...] 
         assert rebuild.first_difference(rebuild._compared(read), rebuild._compared(again)) is None
 
 
+def rough(params: Any, pair: Any) -> Any:
+    return (params["slope"] @ pair[0] - pair[1]) ** 2
+
+
+def declared() -> hr.Model:
+    known: dict[str, Any] = {"steepest": 2.0, "smooth": 3.0, "convex": True, "largest": 9.0}
+    return hr.Model(rough, {"slope": [0.0, 0.0]}, features=(2,), **known)
+
+
+@pytest.mark.parametrize(
+    ("spec", "family", "edit"),
+    [
+        (hr.OnlineSGD(average=0.9), lambda: hr.Batch(hr.Logistic(), 5), ("size=5", "size=4")),
+        (
+            hr.OnlineSGD(steps="convex", local_step=0.1),
+            lambda: hr.Batch(declared(), 3),
+            ("smooth=3.0", "smooth=2.9"),
+        ),
+        (
+            hr.OnlineSGD(clip=0.5),
+            lambda: hr.convolutional((), (), image=(1, 1), classes=2),
+            ("classes=2", "classes=3"),
+        ),
+    ],
+    ids=["logistic", "declared", "network"],
+)
+def test_a_trained_model_gets_a_statement(
+    spec: Any, family: Any, edit: tuple[str, str], hedgerow: Command, tmp_path: Path
+) -> None:
+    own = family()
+    experts = getattr(getattr(own, "of", own), "weights", 2)
+    learner = hr.Learner.private(
+        spec, clients=5, experts=experts, horizon=20, family=own, source=hr.SecureNoise()
+    )
+    hr.record_deployment(learner, tmp_path / "trained", title="Our model")
+    assert hedgerow("statement", "trained").code == 0
+    file = tmp_path / "trained" / "privacy.json"
+    text = file.read_text()
+    assert edit[0] in text
+    file.write_text(text.replace(*edit))
+    write_digest(file.parent)
+    assert "is not the certificate" in hedgerow("statement", "trained").err
+
+
 def _deployed(folder: Path) -> Path:
     learner = hr.Learner.private(
         hr.WalkLeader(), clients=3, experts=4, family=hr.Gains(0.0, 2.0), source=hr.SecureNoise()
@@ -186,8 +230,13 @@ def test_the_certificate_of_a_deployment_is_rebuilt_too(hedgerow: Command, tmp_p
 
 
 def test_families_are_read_without_running_anything() -> None:
-    for family in (hr.Gains(-1.0, 3.0), hr.SquaredError(), hr.Logistic(), hr.CrossEntropy(0.5)):
+    logistic = hr.Batch(hr.Logistic(radius=20.0), 5)
+    for family in (hr.Gains(-1.0, 3.0), hr.SquaredError(), logistic, hr.CrossEntropy(0.5)):
         assert family_of(repr(family)) == family
+    text = repr(hr.Batch(hr.convolutional((), (4,), image=(2, 2), classes=2), 5))
+    assert repr(family_of(text, certify=True)) == text
+    with pytest.raises(InvalidValue, match="not a family of this package"):
+        family_of(text)  # its loss is not there: nobody may train it
     for text in ("print('x')", "Gains(low=print('x'))", "__import__('os')", "Gains(", "1", "x.y()"):
         with pytest.raises(InvalidValue, match="family"):
             family_of(text)

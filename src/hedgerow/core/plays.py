@@ -22,6 +22,9 @@ class Plays:
         The points, of shape (pieces, deciders, width).
     lengths
         The number of rounds of each piece, at least 1.
+    paid
+        What all deciders together pay in each round, where a fast path knows it from training.
+        None (default): it is computed from the points.
 
     Examples
     --------
@@ -33,12 +36,17 @@ class Plays:
 
     values: Array
     lengths: np.ndarray
+    paid: Array | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.lengths.shape != self.values.shape[:1]:
             raise InvalidValue(
                 f"Expected points (pieces, deciders, width) with one length each, "
                 f"got {self.values.shape} and {self.lengths.shape}."
+            )
+        if self.paid is not None and self.paid.shape != (self.rounds,):
+            raise InvalidValue(
+                f"Expected what is paid in each of {self.rounds} rounds, got {self.paid.shape}."
             )
 
     @classmethod
@@ -91,6 +99,8 @@ def charges(family: Family, records: Array, plays: np.ndarray | Plays) -> Array:
     """
     if not isinstance(plays, Plays):
         return np.einsum("ri->r", family.value(records, plays))
+    if plays.paid is not None:
+        return plays.paid
     if len(plays.values) == len(records):
         return np.einsum("ri->r", family.value(records, plays.values))
     paid = np.empty(len(records))

@@ -13,8 +13,9 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core import convex, domain, losses
+from hedgerow.core import batch, convex, domain, losses
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.losses import Family
@@ -29,7 +30,7 @@ from hedgerow.studies.config import StudyConfig, from_table, to_table, typed
 SAME = 1e-9  # other versions of libraries may round differently
 FAMILIES = {
     name: value
-    for module in (losses, convex, domain)
+    for module in (losses, convex, batch, domain)
     for name, value in vars(module).items()
     if isinstance(value, type) and value.__module__ == module.__name__
 }
@@ -228,7 +229,7 @@ def _deployed(recorded: AlgorithmRecord) -> AlgorithmRecord:
 
 def _setting(recorded: AlgorithmRecord) -> Setting:
     size = recorded.setting
-    family = family_of(size["family"]) if "family" in size else LOSSES
+    family = family_of(size["family"], certify=True) if "family" in size else LOSSES
     return Setting(
         size["clients"],
         size["experts"] if "experts" in size else size["coordinates"],
@@ -238,14 +239,17 @@ def _setting(recorded: AlgorithmRecord) -> Setting:
     )
 
 
-def family_of(text: str) -> Family:
+def family_of(text: str, certify: bool = False) -> Family:
     """The loss family that prints as `text`; anything else is refused, and nothing is run.
+
+    A model prints what its certificate depends on, but not its loss. So it is read only to
+    `certify`.
 
     >>> family_of("Gains(low=0.0, high=2.0)").bounds
     (-2.0, 0.0)
     """
     try:
-        found = _value(ast.parse(text, mode="eval").body)
+        found = _value(ast.parse(text, mode="eval").body, certify)
     except (SyntaxError, ValueError, TypeError, RecursionError) as error:
         raise InvalidValue(f"Cannot rebuild the loss family {text!r}: {error}.") from error
     if not isinstance(found, Family):
@@ -253,9 +257,14 @@ def family_of(text: str) -> Family:
     return found
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr, certify: bool) -> Any:
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
-    if not isinstance(node.func, ast.Name) or node.func.id not in FAMILIES or node.args:
-        raise ValueError("it is not a family of this package")
-    return FAMILIES[node.func.id](**{str(k.arg): _value(k.value) for k in node.keywords})
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    given = {str(k.arg): _value(k.value, certify) for k in node.keywords}
+    match node.args:
+        case [ast.Name(id=loss)] if certify and name == "Model":
+            return Model.stand_in(loss, **given)
+        case [] if name in FAMILIES:
+            return FAMILIES[name](**given)
+    raise ValueError("it is not a family of this package")

@@ -20,12 +20,13 @@ import scipy  # its parts are imported when they are used: they are large
 from hedgerow.algorithms.correlated.factorisation import Factorisation, fixed
 from hedgerow.algorithms.correlated.filters import Filter, MatrixFilter
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least
+from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.composition import table_cache
 
 COARSEST = 64  # rounds below which the iteration starts from scratch
 TOLERANCE = 1e-5  # relative change of v at which the iteration stops
 MOST_STEPS = 200
+MOST_ROUNDS = 10_000  # a matrix has 800 MB there, and finding it takes hours
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Dense(Factorisation):
 
     def __post_init__(self) -> None:
         at_least("rounds", self.rounds, 1)
+        rule = f"<= {MOST_ROUNDS:,} with 'dense', whose matrices have rounds^2 numbers: use 'blt'"
+        expect(self.rounds <= MOST_ROUNDS, "rounds", self.rounds, rule)
 
     @cached_property
     def _matrices(self) -> tuple[Array, Array]:

@@ -72,7 +72,8 @@ def factorise(
     if isinstance(kind, Factorisation):
         if None not in (rounds, kind.rounds) and rounds != kind.rounds:
             raise InvalidValue(
-                f"Expected rounds={rounds!r} to be {kind.rounds}, the horizon given."
+                f"Expected rounds={rounds!r} to be {kind.rounds}, the horizon given with the "
+                f"factorisation. Make one for {rounds} rounds."
             )
         return kind
     if kind in ENDLESS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from math import inf, prod
 from typing import Any
@@ -124,6 +124,22 @@ class Model(Family):
                 f"Expected {name}(params, (features, target)) to return one number, got {found}."
             )
 
+    @classmethod
+    def stand_in(cls, name: str, weights: int, features: tuple[int, ...], **declared: Any) -> Model:
+        """Return a model with these facts and no loss: enough for a certificate, not to train.
+
+        >>> model = Model(squared_error, {"slope": [0.5], "offset": 1.0}, features=(1,), smooth=2.0)
+        >>> repr(Model.stand_in("squared_error", 2, (1,), smooth=2.0)) == repr(model)
+        True
+        """
+
+        def loss(params: Any, pair: Example) -> Any:
+            del pair
+            return params[0]
+
+        loss.__name__ = name
+        return cls(loss, np.zeros(weights, np.float32), features, **declared)
+
     @cached_property
     def weights(self) -> int:
         """How many weights the model has: the width of a point."""
@@ -208,8 +224,11 @@ class Model(Family):
         return self.weights
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
-        found = self._each(_compiled(self)[0], records, plays, ())
-        return np.clip(np.nan_to_num(found, nan=self.largest), -self.largest, self.largest)
+        return self.charged(self._each(_compiled(self)[0], records, plays, ()))
+
+    def charged(self, losses: Array) -> Array:
+        """Return what is charged for computed losses: at most `largest`."""
+        return np.clip(np.nan_to_num(losses, nan=self.largest), -self.largest, self.largest)
 
     def gradient(self, records: Array, points: Array) -> Array:
         return self._each(_compiled(self)[1], records, points, (self.weights,))
@@ -286,9 +305,17 @@ class Model(Family):
         return hash(self._key)
 
     def __repr__(self) -> str:
-        classes = "" if self.classes is None else f", classes={self.classes}"
-        name = getattr(self.loss, "__name__", repr(self.loss))
-        return f"Model({name}, weights={self.weights}, features={self.features}{classes})"
+        """The name of the loss, and all facts that a certificate depends on."""
+        name = getattr(self.loss, "__name__", "")
+        shown = {"weights": self.weights, "features": self.features}
+        for fact in DECLARED:
+            value = getattr(self, fact.name)
+            shown |= {} if value == fact.default else {fact.name: value}
+        facts = ", ".join(f"{key}={value!r}" for key, value in shown.items())
+        return f"Model({name if name.isidentifier() else 'loss'}, {facts})"
+
+
+DECLARED = [f for f in fields(Model) if f.name not in ("loss", "params", "features", "scores")]
 
 
 def _is_numbers(node: Any) -> bool:

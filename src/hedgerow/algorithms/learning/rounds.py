@@ -81,7 +81,7 @@ class LocalRound:
         """
         batch, numbers = records.shape[:-1], self.family.record_width(self.width)
         examples = records.astype(np.float32).reshape(-1, self.size, numbers)
-        units, odd = compiled(self).sums(np.asarray(point, np.float32), examples)
+        units, odd, _ = compiled(self).sums(np.asarray(point, np.float32), examples)
         sums = np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
         return sums, np.asarray(odd, np.int64).reshape(batch)
 
@@ -90,8 +90,9 @@ class LocalRound:
 class Compiled:
     """Compiled functions of a round.
 
-    `sums(point, examples)` returns whole numbers (clients, width), and how many examples of each
-    client are not finite. `chunk(project)` plays many rounds; `OnlineSGD` uses it.
+    `sums(point, examples)` returns whole numbers (clients, width), how many examples of each client
+    are not finite, and the loss of each example where its gradient is taken. `chunk(project)` plays
+    many rounds; `OnlineSGD` uses it.
     """
 
     sums: Callable[[Any, Any], Any]
@@ -157,33 +158,33 @@ def compiled(plan: LocalRound) -> Compiled:
     limit = np.float32(nextafter(plan.clip * (1 - margin(width)), 0.0))
     units, step = np.float32(UNITS_PER_LOSS), np.float32(plan.local_step / UNITS_PER_LOSS)
 
-    def clipped(point: Any, record: Any) -> tuple[Any, Any]:
+    def clipped(point: Any, record: Any) -> tuple[Any, Any, Any]:
         """The clipped gradient of one example in whole steps; zero if it is not finite.
 
         An error instead would show which of two neighbouring inputs there is. Then, whether loss or
-        gradient are not finite.
+        gradient are not finite, and the loss. Conversion to whole numbers cuts toward zero.
         """
         loss, found = gradient(point, record)
         length = norm(found)
         scale = jnp.minimum(1.0, limit / jnp.where(length > 0, length, 1.0)) * units
-        whole = jnp.trunc(jnp.where(jnp.isfinite(length), found * scale, 0.0))
-        return whole.astype(jnp.int32), ~(jnp.isfinite(length) & jnp.isfinite(loss))
+        whole = jnp.where(jnp.isfinite(length), found * scale, 0.0).astype(jnp.int32)
+        return whole, ~(jnp.isfinite(length) & jnp.isfinite(loss)), loss
 
-    def at_start(point: Any, examples: Any) -> tuple[Any, Any]:
-        found, odd = jax.vmap(clipped, (None, 0))(point, examples)
-        return found.sum(axis=0), odd.sum()
+    def at_start(point: Any, examples: Any) -> tuple[Any, Any, Any]:
+        found, odd, losses = jax.vmap(clipped, (None, 0))(point, examples)
+        return found.sum(axis=0), odd.sum(), losses
 
-    def in_steps(point: Any, examples: Any) -> tuple[Any, Any]:
+    def in_steps(point: Any, examples: Any) -> tuple[Any, Any, Any]:
         def after(total: Any, record: Any) -> tuple[Any, Any]:
-            found, odd = clipped(point - step * total.astype(jnp.float32), record)
-            return total + found, odd
+            found, *rest = clipped(point - step * total.astype(jnp.float32), record)
+            return total + found, rest
 
-        total, odd = jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)
-        return total, odd.sum()
+        total, (odd, losses) = jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)
+        return total, odd.sum(), losses
 
     client = at_start if plan.steps == "start" else in_steps
 
-    def everyone(point: Any, examples: Any) -> tuple[Any, Any]:
+    def everyone(point: Any, examples: Any) -> tuple[Any, Any, Any]:
         some = max(1, AT_ONCE // (width * (size if plan.steps == "start" else 1)))
         if some >= len(examples):
             return jax.vmap(client, (None, 0))(point, examples)
@@ -200,8 +201,8 @@ def compiled(plan: LocalRound) -> Compiled:
                 model, own = given
                 summed = summed + new
                 trail = keep * trail + (1 - keep) * summed
-                found, odd = everyone(project(model - rate * trail), own)
-                return (summed, trail, found.astype(jnp.float32).sum(axis=0)), (found, odd)
+                found, *rest = everyone(project(model - rate * trail), own)
+                return (summed, trail, found.astype(jnp.float32).sum(axis=0)), (found, *rest)
 
             nothing = jnp.zeros(width, jnp.float32)
             return jax.lax.scan(one, (nothing, nothing, pending), (base, examples))[1]

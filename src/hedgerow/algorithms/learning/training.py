@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from hedgerow.algorithms.correlated.filters import Filter, FilterState
+from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.roles import (
     GradientSums,
     LearnerState,
@@ -24,7 +24,8 @@ from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Context, RunState, Trace
 
 CHUNK = 64  # rounds that are compiled together, at most
-CHUNK_NUMBERS = 2**18  # in the round sums of these rounds, at most: large models gain nothing
+CHUNK_NUMBERS = 2**18  # in the round sums of these rounds: more do not fit into caches
+LEAST, MOST_NUMBERS = 4, 2**22  # rounds of large models, whose filters cost less together
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Training:
     Filters are linear, and decoding undoes encoding: the decoded sum is the exact sum plus what
     noise and the past add. So the compiled part only adds up gradients. It agrees with the plain
     loop up to rounding errors of 24 bits.
+
+    Where the model that is trained is also played (`judged`), its losses come with its gradients,
+    and the recorder need not compute them again. Losses of models have 24 bits in any case; other
+    families have a certified regret, so their losses are left to the recorder.
     """
 
     client: LearningClient
@@ -41,28 +46,44 @@ class Training:
     clients: int
 
     @property
+    def judged(self) -> Model | None:
+        """The model whose losses in training are those of the plays; None if there is none."""
+        work, family = self.client.work, self.client.work.family
+        same = work.steps == "start" and self.client.average is None
+        return family if same and isinstance(family, Model) else None
+
+    @property
     def length(self) -> int:
         """How many rounds are compiled together."""
-        return max(1, min(CHUNK, CHUNK_NUMBERS // (self.clients * self.client.work.width)))
+        numbers = self.clients * self.client.work.width
+        some, least = CHUNK_NUMBERS // numbers, min(LEAST, MOST_NUMBERS // numbers)
+        return max(1, min(CHUNK, max(some, least)))
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        at, exchanges, played = 0, 0, list[Array]()
+        at, exchanges, played, paid = 0, 0, list[Array](), list[Array]()
         while at < block.rounds:
             rounds = min(self.length, block.rounds - at)
             part = block.reports[at : at + rounds]
             if run.remaining == 0 and 4 * rounds > self.length:
-                run, plays = self._chunk(run, part, source)
+                run, plays, losses = self._chunk(run, part, source)
                 exchanges += rounds
             else:
-                run, plays, made = self._one(run, part[0], source)
+                run, plays, losses, made = self._one(run, part[0], source)
                 rounds, exchanges = 1, exchanges + made
             played.append(plays)
+            paid.append(losses)
             at += rounds
         points = np.concatenate(played)
         shape = (len(points), self.clients, points.shape[-1])
-        return run, Trace(Plays.of(np.broadcast_to(points[:, None], shape)), exchanges)
+        found = Plays.of(np.broadcast_to(points[:, None], shape))
+        if self.judged is not None:
+            charged = self.judged.charged(np.concatenate(paid))
+            found = replace(found, paid=charged.mean(axis=-1).sum(axis=-1))
+        return run, Trace(found, exchanges)
 
-    def _one(self, run: RunState, reports: Array, source: NoiseSource) -> tuple[Any, Array, int]:
+    def _one(
+        self, run: RunState, reports: Array, source: NoiseSource
+    ) -> tuple[RunState, Array, Array, int]:
         """Play one round by the roles."""
         everyone, due = source.everyone("client", self.clients), run.remaining == 0
         state = run.clients
@@ -75,9 +96,16 @@ class Training:
         point, state = self.client.play(state, Context(run.round), everyone)
         state = self.client.observe(state, reports, everyone)
         run = replace(run, round=run.round + 1, clients=state, remaining=0)
-        return run, common_row(point)[None], int(due)
+        play, losses = common_row(point), np.zeros(0)
+        if self.judged is not None:
+            losses = self.judged.value(
+                reports.reshape(self.clients, self.client.work.size, -1), play
+            )
+        return run, play[None], losses[None], int(due)
 
-    def _chunk(self, run: RunState, reports: Array, source: NoiseSource) -> tuple[Any, Array]:
+    def _chunk(
+        self, run: RunState, reports: Array, source: NoiseSource
+    ) -> tuple[RunState, Array, Array]:
         """Play rounds of which each begins with an exchange."""
         client, server, state, own = self.client, self.server, run.clients, run.server
         count, width = len(reports), self.client.work.width
@@ -91,7 +119,7 @@ class Training:
             base = decoder.filtered(past, self._encoder.filtered(entering, quiet) + noise)
         steady = _faded(base, own.trail, server.momentum)
         first = server.first - server.rate * steady
-        units, odd = self._compiled(first, reports, state.sums.sum(axis=0))
+        units, odd, losses = self._compiled(first, reports, state.sums.sum(axis=0))
         sums = np.concatenate([state.sums[None], units / UNITS_PER_LOSS])
         total = sums.sum(axis=1)
         trails = steady + _faded(np.cumsum(total[:-1], axis=0), np.zeros(width), server.momentum)
@@ -118,11 +146,11 @@ class Training:
             clients,
             np.asarray(state.odd + odd.sum(axis=0)),
         )
-        return replace(run, round=run.round + count, clients=then, server=after), plays
+        return replace(run, round=run.round + count, clients=then, server=after), plays, losses
 
-    def _compiled(self, base: Array, reports: Array, pending: Array) -> tuple[Array, Units]:
-        """Return the round sums in whole steps, (rounds, clients, width), and how many losses or
-        gradients are not finite, (rounds, clients).
+    def _compiled(self, base: Array, reports: Array, pending: Array) -> tuple[Array, Units, Array]:
+        """Return the round sums in whole steps, (rounds, clients, width), how many losses or
+        gradients are not finite, (rounds, clients), and all losses, (rounds, clients, examples).
 
         Missing rounds are filled up, so that one length is compiled.
         """
@@ -138,15 +166,15 @@ class Training:
             )
         run = compiled(work).chunk(self.server.domain)
         rate = np.float32(self.server.rate)
-        found, odd = run(
+        found = run(
             models,
             examples,
             pending.astype(np.float32) * np.float32(UNITS_PER_LOSS),
             rate / np.float32(UNITS_PER_LOSS),
             np.float32(self.server.momentum),
         )
-        whole = np.asarray(odd)[:count].astype(np.int64)
-        return np.asarray(found)[:count].astype(np.float64), whole
+        units, odd, losses = (np.asarray(x)[:count] for x in found)
+        return units.astype(np.float64), odd.astype(np.int64), losses.astype(np.float64)
 
     @property
     def _encoder(self) -> Filter:

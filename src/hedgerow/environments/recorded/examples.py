@@ -126,10 +126,12 @@ class ClientData(_Examples):
         for name, own in rows.items():
             if len(own) < needed:
                 most = len(own) // self.examples
-                less = f", or set horizon={most} or less" if most else ""
+                less = (
+                    f", leave it out, or set horizon={most} or less" if most else " or leave it out"
+                )
                 raise InvalidValue(
-                    f"Client {name!r} has {len(own)} examples, but {self.horizon or 1} rounds of "
-                    f"{self.examples} need {needed}. Give it more, leave it out{less}."
+                    f"Client {name!r} has {len(own)} examples and needs {needed}, {self.examples} "
+                    f"in every round. Give it more{less}."
                 )
         rounds = self.horizon or min(map(len, rows.values())) // self.examples
         used = rounds * self.examples
