@@ -203,7 +203,7 @@ def draw(done: Studies, path: Path) -> None:
     title = f"Regret on the worst of seven streams, in units of the lower bound (T = {HORIZON})"
     note = (
         "bound: the larger of the private one and the floor without privacy; its rows are regrets;"
-        f" {footer(done, studies)}"
+        f" {footer(done, studies, '95 % intervals are in the pictures of the studies')}"
     )
     plot_grid(cells, path, title, note)
 
