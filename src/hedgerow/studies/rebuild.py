@@ -5,34 +5,24 @@ A file can be edited. What the recorded choices guarantee cannot: it is computed
 
 from __future__ import annotations
 
-import ast
 import tomllib
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from math import isclose
 from pathlib import Path
 from typing import Any
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core import convex, domain, losses
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
-from hedgerow.core.losses import Family
+from hedgerow.core.family_text import family_of
 from hedgerow.core.protocol import SHOWN_BY_THE_GAME, Algorithm, AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record
+from hedgerow.records.plain import first_difference
 from hedgerow.records.provenance import PACKAGE, hash_of, seeded_noise
 from hedgerow.records.schema import AlgorithmRecord, RunRecord, spec_choices
-from hedgerow.studies.config import StudyConfig, from_table, to_table, typed
-
-SAME = 1e-9  # other versions of libraries may round differently
-FAMILIES = {
-    name: value
-    for module in (losses, convex, domain)
-    for name, value in vars(module).items()
-    if isinstance(value, type) and value.__module__ == module.__name__
-}
+from hedgerow.studies.config import StudyConfig, from_table, to_table
+from hedgerow.studies.typed import typed
 
 
 def check_certificates(run: RunRecord, folder: Path) -> bool:
@@ -126,37 +116,6 @@ def _by_name(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
     return found
 
 
-def nearly(one: Any, other: Any) -> bool:
-    """Whether two plain values are the same, numbers up to rounding."""
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return isclose(one, other, rel_tol=SAME)
-    return one == other
-
-
-def first_difference(
-    one: Any, other: Any, place: str = "", same: Callable[[Any, Any], bool] = nearly
-) -> tuple[str, Any, Any] | None:
-    """Where two plain values differ, and both values there; None if they are the same.
-
-    `same` compares values that are neither tables nor lists.
-
-    >>> first_difference({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 3.0}]})
-    ('a.1.b', 2.0, 3.0)
-    """
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        one, other = dict(enumerate(one)), dict(enumerate(other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys((*one, *other)):
-            where = f"{place}.{key}" if place else str(key)
-            if key not in one or key not in other:
-                return where, one.get(key, "missing"), other.get(key, "missing")
-            found = first_difference(one[key], other[key], where, same)
-            if found is not None:
-                return found
-        return None
-    return None if same(one, other) else (place, one, other)
-
-
 def _config(file: Path, run: RunRecord) -> StudyConfig:
     try:
         return from_table(tomllib.loads(file.read_text(encoding="utf-8")))
@@ -236,26 +195,3 @@ def _setting(recorded: AlgorithmRecord) -> Setting:
         size.get("deciders"),
         family,
     )
-
-
-def family_of(text: str) -> Family:
-    """The loss family that prints as `text`; anything else is refused, and nothing is run.
-
-    >>> family_of("Gains(low=0.0, high=2.0)").bounds
-    (-2.0, 0.0)
-    """
-    try:
-        found = _value(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidValue(f"Cannot rebuild the loss family {text!r}: {error}.") from error
-    if not isinstance(found, Family):
-        raise InvalidValue(f"Expected family={text!r} to be a loss family.")
-    return found
-
-
-def _value(node: ast.expr) -> Any:
-    if not isinstance(node, ast.Call):
-        return ast.literal_eval(node)
-    if not isinstance(node.func, ast.Name) or node.func.id not in FAMILIES or node.args:
-        raise ValueError("it is not a family of this package")
-    return FAMILIES[node.func.id](**{str(k.arg): _value(k.value) for k in node.keywords})
