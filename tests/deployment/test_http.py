@@ -294,3 +294,20 @@ def test_a_timer_closes_an_exchange_without_late_clients(tmp_path: Path) -> None
         assert one.study.exchange == 1
         first.close()
         second.close()
+
+
+def test_an_answer_is_one_packet_that_does_not_wait(tmp_path: Path) -> None:
+    """Two packets wake the client twice; the second waits 40 ms if the system holds it back."""
+    with served(tmp_path) as one:
+        request = f"POST {MESSAGES} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n".encode()
+        host, port = one.host.split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            for _ in range(20):
+                connection.sendall(request + wire.MANIFEST)
+                answer = connection.recv(2**16)
+                assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+                assert answer.partition(b"\r\n\r\n")[2][:1] == wire.MANIFEST
+    with listen("127.0.0.1", 0) as listening:
+        address = listening.getsockname()
+        with socket.create_connection(address), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -603,9 +603,6 @@ class StudyClient:
         self._game = game
 
     def _save(self, game: _Game) -> None:
-        arrays = (
-            None if a is None else _array_bytes(a) for a in (game.play, game.awake, game.last)
-        )
         self._database.execute(
             "REPLACE INTO game VALUES(0, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -614,7 +611,9 @@ class StudyClient:
                 game.exchange,
                 encode_state(game.state),
                 self._noise.saved(),
-                *arrays,
+                None if game.play is None else _array_bytes(game.play),
+                None if game.awake is None else _array_bytes(game.awake),
+                None if game.last is None else _array_bytes(game.last),
                 game.behind,
             ),
         )
@@ -698,9 +697,15 @@ def _array_bytes(array: np.ndarray) -> bytes:
     """An array of at most one axis as bytes: its kind, then its numbers."""
     if array.ndim > 1:
         raise InvalidValue(f"A ledger keeps plays of at most one axis, not of {array.ndim}.")
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    axes = b"1" if array.ndim else b"0"
-    return little.dtype.str.encode().ljust(4) + axes + little.tobytes()
+    little, start = _form_of(array.dtype)
+    return start + (b"1" if array.ndim else b"0") + array.astype(little, copy=False).tobytes()
+
+
+@lru_cache(maxsize=64)
+def _form_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], bytes]:
+    """A dtype in little-endian order, and its name in four bytes."""
+    little = dtype.newbyteorder("<")
+    return little, little.str.encode().ljust(4)
 
 
 def _array(data: bytes) -> np.ndarray:

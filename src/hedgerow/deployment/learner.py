@@ -212,7 +212,7 @@ class ClientLearner:
         if setting.family == LOSSES:
             mask = self._client.awake
             seen = given if mask is None else given[mask]
-            if not (seen.min() >= 0 and seen.max() <= 1):  # NaN is neither
+            if not (np.minimum.reduce(seen) >= 0 and np.maximum.reduce(seen) <= 1):  # nor NaN
                 raise InvalidValue(f"A loss of round {self.round} lies outside [0, 1].")
             return self._reports(given)
         records = self._reports(given)
