@@ -45,7 +45,7 @@ def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path)
         assert asked
         assert set(asked) == {f"CONNECT {one.host}"}
         with pytest.raises(Unreachable, match=r"not trusted.*--ca FILE"):
-            HttpLink(Route(url, proxy=""), 0.0).call(b"M")
+            HttpLink(Route(url, proxy=""), 600.0).call(b"M")  # at once: waiting does not help
         with pytest.raises(Unreachable, match=r"Cannot reach|TLS with"):
             HttpLink(Route(url, files["ca"], proxy=""), 0.0).call(b"M")
         with pytest.raises(Unreachable, match=r"407.*--proxy"):
@@ -311,3 +311,21 @@ def test_an_answer_is_one_packet_that_does_not_wait(tmp_path: Path) -> None:
         address = listening.getsockname()
         with socket.create_connection(address), listening.accept()[0] as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_idle_clients_do_not_delay_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that waits for its application does not confirm the end of TLS."""
+    files = make_certificates(tmp_path)
+    with served(tmp_path / "a", Tls(files["server"], files["server_key"])) as one:
+        link = one.link(url=f"https://{one.host}", ca=files["ca"])
+        learner = one.learner(0, link)
+        learner.predict()
+        one.links.clear()  # it stays connected
+        began = time.monotonic()
+        one.stop()
+        assert time.monotonic() - began < 3
+        learner.close()
+        link.close()
+    assert "exceeded" not in caplog.text

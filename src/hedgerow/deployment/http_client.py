@@ -299,7 +299,8 @@ class HttpLink:
     route
         How to reach the server.
     patience
-        Seconds without any answer after which `Unreachable` is raised. None: never.
+        Seconds without any answer after which `Unreachable` is raised, at once if the server's
+        certificate is not trusted. None: never.
     sleep, clock
         How to wait and how to read the time; tests give their own.
 
@@ -387,7 +388,9 @@ class HttpLink:
 
     def _pause(self, reason: str, error: Exception | None, least: str | None = None) -> None:
         """Wait before the next call: twice as long after each failure, and at random."""
-        if self.patience is not None and self._clock() - self._last_answer >= self.patience:
+        waited = self._clock() - self._last_answer
+        hopeless = isinstance(error, ssl.SSLCertVerificationError)  # only a person can help
+        if self.patience is not None and (hopeless or waited >= self.patience):
             raise Unreachable(f"{reason}. {_advice(error, self.route)}") from error
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures, 20))
         self._failures += 1

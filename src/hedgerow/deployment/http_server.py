@@ -38,6 +38,8 @@ PLAIN = "text/plain; charset=utf-8"
 CLOSE = {"Connection": "close"}
 HEADERS = 16384
 """The most bytes of the head of a request."""
+LINGER = 0.5
+"""Seconds in which the last bytes of a connection leave."""
 Part = Callable[[FastAPI, Desk], None]
 """Adds routes to the application, for example the live page."""
 
@@ -245,6 +247,19 @@ def protocol(limits: Limits) -> type[H11Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self.expect_headers(self.conn.their_state is h11.IDLE)
+
+        def shutdown(self) -> None:
+            super().shutdown()
+            self.let_go()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self.let_go()
+
+        def let_go(self) -> None:
+            """End a closing connection soon: an idle client does not confirm the end of TLS."""
+            if self.transport.is_closing():
+                self.loop.call_later(LINGER, self.transport.abort)
 
         def expect_headers(self, incomplete: bool) -> None:
             if incomplete and self.timer is None:
