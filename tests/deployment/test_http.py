@@ -45,7 +45,7 @@ def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path)
         assert asked
         assert set(asked) == {f"CONNECT {one.host}"}
         with pytest.raises(Unreachable, match=r"not trusted.*--ca FILE"):
-            HttpLink(Route(url, proxy=""), 0.0).call(b"M")
+            HttpLink(Route(url, proxy=""), 600.0).call(b"M")  # at once: waiting does not help
         with pytest.raises(Unreachable, match=r"Cannot reach|TLS with"):
             HttpLink(Route(url, files["ca"], proxy=""), 0.0).call(b"M")
         with pytest.raises(Unreachable, match=r"407.*--proxy"):
@@ -294,3 +294,38 @@ def test_a_timer_closes_an_exchange_without_late_clients(tmp_path: Path) -> None
         assert one.study.exchange == 1
         first.close()
         second.close()
+
+
+def test_an_answer_is_one_packet_that_does_not_wait(tmp_path: Path) -> None:
+    """Two packets wake the client twice; the second waits 40 ms if the system holds it back."""
+    with served(tmp_path) as one:
+        request = f"POST {MESSAGES} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n".encode()
+        host, port = one.host.split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            for _ in range(20):
+                connection.sendall(request + wire.MANIFEST)
+                answer = connection.recv(2**16)
+                assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+                assert answer.partition(b"\r\n\r\n")[2][:1] == wire.MANIFEST
+    with listen("127.0.0.1", 0) as listening:
+        address = listening.getsockname()
+        with socket.create_connection(address), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_idle_clients_do_not_delay_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that waits for its application does not confirm the end of TLS."""
+    files = make_certificates(tmp_path)
+    with served(tmp_path / "a", Tls(files["server"], files["server_key"])) as one:
+        link = one.link(url=f"https://{one.host}", ca=files["ca"])
+        learner = one.learner(0, link)
+        learner.predict()
+        one.links.clear()  # it stays connected
+        began = time.monotonic()
+        one.stop()
+        assert time.monotonic() - began < 3
+        learner.close()
+        link.close()
+    assert "exceeded" not in caplog.text

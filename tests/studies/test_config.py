@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import fields, make_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import tomli_w
+from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -18,6 +19,7 @@ from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
 from hedgerow.studies.run import run_study
+from hedgerow.studies.typed import typed
 
 GOOD = """
 title = "A study"
@@ -243,3 +245,30 @@ def test_every_algorithm_survives_the_round_trip(name: str) -> None:
 def test_an_environment_of_another_kind_survives_the_round_trip() -> None:
     config = StudyConfig("x", Realizable(mean=0.3), (Entry("a", Hedge(), Halving(clients=2)),))
     assert _through_toml(config) == config
+
+
+@pytest.mark.parametrize(
+    ("hint", "values"),
+    [
+        (float, (1.5, 1, True, "1", None, (1.0,))),
+        (int, (1, True, 1.0, "1", None)),
+        (bool, (True, 1, "yes")),
+        (str, ("a", 1, None)),
+        (float | None, (1.5, 1, None, "1", True)),
+        (Literal["a", "b"], ("a", "c", 1)),
+        (Literal["a"] | float, ("a", 1.0, "b")),
+        (tuple[int, ...], (1, (1, 2), [1, 2], (1.0,))),
+    ],
+)
+def test_plain_values_are_read_as_pydantic_reads_them(hint: Any, values: tuple[Any, ...]) -> None:
+    kind = make_dataclass("Kind", [("value", hint)])
+    for value in values:
+        given = tuple(value) if isinstance(value, list) else value
+        try:
+            expected = TypeAdapter(hint).validate_python(given, strict=True)
+        except ValidationError:
+            with pytest.raises(InvalidValue, match="to fit"):
+                typed(kind, {"value": value}, "table")
+            continue
+        found = typed(kind, {"value": value}, "table").value
+        assert (type(found), found) == (type(expected), expected)

@@ -16,13 +16,15 @@ from pydantic import TypeAdapter
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.family_text import family_of
 from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.plain import first_difference
 from hedgerow.records.schema import AlgorithmRecord, read_record, to_json
 from hedgerow.studies import rebuild
 from hedgerow.studies.config import load
-from hedgerow.studies.rebuild import check_certificates, family_of
+from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
@@ -141,7 +143,7 @@ def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path, ste
             edited = whole.validate_python(table)
         except (HedgerowError, ValueError):
             continue  # refused when it is read
-        assert rebuild.first_difference(rebuild._compared(edited), again), path
+        assert first_difference(rebuild._compared(edited), again), path
         checked += 1
     assert checked > 200 / step
 
@@ -166,7 +168,7 @@ def test_the_record_of_a_deployable_algorithm_is_rebuilt(names: tuple[str, ...] 
         recorded = algorithm_record(name, built, {"name": name, **choices_of(spec)}, "real")
         read = TypeAdapter(AlgorithmRecord).validate_json(json.dumps(to_json(recorded)))
         again = rebuild._deployed(read)
-        assert rebuild.first_difference(rebuild._compared(read), rebuild._compared(again)) is None
+        assert first_difference(rebuild._compared(read), rebuild._compared(again)) is None
 
 
 def rough(params: Any, pair: Any) -> Any:
@@ -234,7 +236,7 @@ def test_families_are_read_without_running_anything() -> None:
     for family in (hr.Gains(-1.0, 3.0), hr.SquaredError(), logistic, hr.CrossEntropy(0.5)):
         assert family_of(repr(family)) == family
     text = repr(hr.Batch(hr.convolutional((), (4,), image=(2, 2), classes=2), 5))
-    assert repr(family_of(text, certify=True)) == text
+    assert repr(family_of(text, hr.Model.stand_in)) == text
     with pytest.raises(InvalidValue, match="not a family of this package"):
         family_of(text)  # its loss is not there: nobody may train it
     for text in ("print('x')", "Gains(low=print('x'))", "__import__('os')", "Gains(", "1", "x.y()"):

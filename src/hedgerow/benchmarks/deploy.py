@@ -1,10 +1,13 @@
 """Benchmarks of a deployment on one machine: exchanges over HTTP, durable on both sides.
 
 The other side of each ratio is a bare uvicorn server that echoes the same number of bytes, called
-with the same `http.client`, in the same run, without TLS on either side. The echo writes nothing;
-a deployment writes to disk on both sides. Processor times are those of whole processes, all threads
-and the system's work for them included. Other programs can change them, so measure on a quiet
-machine. Ledgers are in the folder for temporary files; if that is in memory, writing costs less.
+with the standard `http.client`, in the same run, without TLS on either side. The echo writes
+nothing; a deployment writes to disk on both sides. Calls of the echo begin as far apart as the
+exchanges: after a wait, as for the disk, a processor has forgotten what a process needs, and the
+same work takes longer. An echo without pauses is measured beside it. Processor times are those of
+whole processes, all threads and the system's work for them included. Other programs can change
+them, so measure on a quiet machine. Ledgers are in the folder for temporary files; if that is in
+memory, writing costs less.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ SIZES = {1: 300, 10: 100, 100: 20}  # exchanges by number of clients
 TOGETHER = 10  # clients in one process, where there are more than ten
 WARM_UP = 10  # exchanges before the measurement
 AT_SERVER, AT_CLIENT, MEGABYTES = 4.0, 3.0, 80.0
-ECHO = "echo of the same bytes"
+ECHO, HURRIED = "echo of the same bytes", "echo without pauses"
 STUDY: dict[str, Any] = {"algorithm": "tree_leader", "experts": EXPERTS}  # exchanges every round
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -69,23 +72,27 @@ def deploy_rows(sizes: dict[int, int] | None = None, repeats: int = 3) -> Iterat
     """Exchanges with 1, 10 and 100 clients against an echo, and the memory of a client."""
     for clients, exchanges in (SIZES if sizes is None else sizes).items():
         pairs: list[tuple[Use, Use]] = []
+        hurried: list[tuple[Use, Use]] = []
         for _ in range(repeats):
             ours = deployed(clients, exchanges)
-            pairs.append((ours, echoed(clients, exchanges, ours.sent, ours.received)))
+            size = clients, exchanges, ours.sent, ours.received
+            pairs.append((ours, echoed(*size, ours.seconds)))
+            hurried.append((ours, echoed(*size, 0.0)))
         at = f"deploy/m={clients}/d={EXPERTS}"
         for side, limit in (("server", AT_SERVER), ("client", AT_CLIENT)):
-            ratios = [getattr(a, side) / getattr(b, side) for a, b in pairs]
             value = 1e3 * median(getattr(a, side) for a, _ in pairs)
             bound: dict[str, Any] = {"op": "<=", "limit": limit} if clients == 10 else {}
-            yield Row(
-                f"{at}/{side}",
-                median(ratios),
-                ECHO,
-                value,
-                "ms per exchange",
-                **bound,
-                spread=_spread(ratios),
-            )
+            for against, found, more in ((ECHO, pairs, bound), (HURRIED, hurried, {})):
+                ratios = [getattr(a, side) / getattr(b, side) for a, b in found]
+                yield Row(
+                    f"{at}/{side}",
+                    median(ratios),
+                    against,
+                    value,
+                    "ms per exchange",
+                    **more,
+                    spread=_spread(ratios),
+                )
         taken, alone = median(a.seconds for a, _ in pairs), _in_process(clients)
         yield Row(f"{at}/rate", taken / alone, "in_process", 1 / taken, "exchanges per second")
         ours = pairs[0][0]
@@ -142,9 +149,9 @@ def deployed(clients: int, exchanges: int) -> Use:
         return _measured((_serve, folder), (_play, folder), clients, exchanges)
 
 
-def echoed(clients: int, exchanges: int, sent: int, received: int) -> Use:
-    """The same number of calls with the same number of bytes, and nothing else."""
-    return _measured((_echo, received), (_call, sent), clients, exchanges)
+def echoed(clients: int, exchanges: int, sent: int, received: int, pace: float) -> Use:
+    """The same number of calls with the same number of bytes, `pace` seconds apart."""
+    return _measured((_echo, received), (_call, sent, pace), clients, exchanges)
 
 
 def _measured(serve: tuple[Any, ...], play: tuple[Any, ...], clients: int, exchanges: int) -> Use:
@@ -291,15 +298,18 @@ def _play(folder: str, clients: tuple[int, ...], exchanges: int, pipe: Connectio
         link.close()
 
 
-def _call(size: int, clients: tuple[int, ...], exchanges: int, pipe: Connection) -> None:
-    """As many calls as clients make, with `http.client` alone."""
+def _call(
+    size: int, pace: float, clients: tuple[int, ...], exchanges: int, pipe: Connection
+) -> None:
+    """As many calls as clients make, and as often, with `http.client` alone."""
     host = pipe.recv().removeprefix("http://")
     connections = [http.client.HTTPConnection(host) for _ in clients]
     body = bytes(size)
 
     def calls(at: int, count: int) -> None:
-        connection = connections[at]
-        for _ in range(count):
+        connection, began = connections[at], time.monotonic()
+        for made in range(count):
+            time.sleep(max(0.0, began + made * pace - time.monotonic()))
             connection.request("POST", MESSAGES, body, HEADERS)
             connection.getresponse().read()
 

@@ -12,7 +12,8 @@ from hedgerow.audits.runner import AuditRow, audit_document, audit_rows
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import new_table
-from hedgerow.studies.config import parse_setting, typed
+from hedgerow.studies.config import parse_setting
+from hedgerow.studies.typed import typed
 
 UNSEEN = (
     "* computed for an observer that sees all releases; this one sees fewer, so a number above the"

@@ -29,8 +29,9 @@ from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
 from hedgerow.statement.words import explained, player, quoted, shown_setting
-from hedgerow.studies.config import parse_setting, typed
+from hedgerow.studies.config import parse_setting
 from hedgerow.studies.study import budget_notes
+from hedgerow.studies.typed import typed
 
 MU = (
     "mu: telling two neighbouring data sets apart is as hard as telling a normal variable with mean"

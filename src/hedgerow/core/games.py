@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.random import Generator
+from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.certificate import Unit
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
+
+if TYPE_CHECKING:  # it is large, and a client of a study does without it
+    from numpy.random import Generator
 
 
 @dataclass(frozen=True)

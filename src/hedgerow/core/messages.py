@@ -84,9 +84,19 @@ class _Placed:
     shape: tuple[int, ...]
     values: str
 
+    @cached_property
+    def free(self) -> bool:
+        """Whether every number of its dtype is declared."""
+        return self.values == "all" or self.dtype.kind != "f"
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether it is one whole number."""
+        return self.mark == "=" and self.dtype.kind in "iu"
+
     def check(self, array: np.ndarray, owner: str) -> None:
         """Refuse floats that are not declared."""
-        if self.values == "all" or array.dtype.kind != "f":
+        if self.free:
             return
         if not np.isfinite(array).all() and (self.values == "finite" or np.isnan(array).any()):
             raise InvalidMessage(
@@ -134,6 +144,8 @@ def _tagged(value: Any, kind: type[Any], field: str) -> tuple[str, np.ndarray]:
     """A value as an array, and the mark for what it is."""
     if value is None:
         return "~", np.zeros((), np.int64)
+    if type(value) is np.ndarray and value.dtype.kind in "bifu":
+        return "", value
     mark = "" if isinstance(value, np.ndarray) else "="
     if isinstance(value, Buffer):
         mark, value = "+", value.rows
@@ -183,6 +195,9 @@ def decode(kind: type[Record], data: bytes, *, stacked: bool = False) -> Record:
         raise InvalidMessage(f"The header of this {name} message is too long. Send it again.")
     values: dict[str, Any] = {}
     for placed in _read_header(kind, bytes(data[_START:end]), stacked):
+        if placed.whole:
+            values[placed.name], end = _number(data, end, placed, name)
+            continue
         array, end = _array(data, end, placed, name)
         placed.check(array, name)
         if placed.mark == "~":
@@ -249,6 +264,20 @@ def _placed(field: str, tag: str, shape: tuple[int, ...], form: Form, owner: str
     return _Placed(field, mark, np.dtype(plain), shape, form.values)
 
 
+def _number(data: bytes, start: int, placed: _Placed, owner: str) -> tuple[int, int]:
+    """The whole number at `start`, read without an array, and where it ends."""
+    end = start + placed.dtype.itemsize
+    if end > len(data):
+        raise _truncated(placed, end - start, owner)
+    return int.from_bytes(data[start:end], "little", signed=placed.dtype.kind == "i"), end
+
+
+def _truncated(placed: _Placed, size: int, owner: str) -> InvalidMessage:
+    return InvalidMessage(
+        f"This message is truncated: {owner}.{placed.name} needs {size} bytes. Send it again."
+    )
+
+
 def _array(data: bytes, start: int, placed: _Placed, owner: str) -> tuple[np.ndarray, int]:
     """The array at `start`, in native byte order, and where it ends."""
     numeric, shape = placed.dtype, placed.shape
@@ -256,9 +285,7 @@ def _array(data: bytes, start: int, placed: _Placed, owner: str) -> tuple[np.nda
     size = numeric.itemsize * count
     room = size or numeric.itemsize * prod(n for n in shape if n)  # of an empty array, too
     if start + size > len(data) or room >= 2**63:
-        raise InvalidMessage(
-            f"This message is truncated: {owner}.{placed.name} needs {size} bytes. Send it again."
-        )
+        raise _truncated(placed, size, owner)
     raw = np.frombuffer(data, numeric, count, start)
     if placed.mark == "~" or numeric.kind == "b":  # None and truth values have one form each
         largest = raw.view(np.uint8).max(initial=0)
@@ -282,6 +309,8 @@ def hidden(record: Any) -> list[str]:
     """
     kind = type(record)
     known, slots = _attributes(kind)
+    if not slots and record.__dict__.keys() == known:
+        return []
     set_slots = (name for name in slots if hasattr(record, name))
     return sorted(
         name

@@ -12,10 +12,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -46,7 +46,6 @@ CREATE TABLE IF NOT EXISTS game(
 CREATE TABLE IF NOT EXISTS inbox(round INTEGER PRIMARY KEY, hash BLOB NOT NULL, play BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox(
     exchange INTEGER PRIMARY KEY, message BLOB, hash BLOB NOT NULL, done INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, hash BLOB NOT NULL);
 """
 )
 
@@ -82,8 +81,7 @@ Agree = Callable[[Manifest, Algorithm, Guarantee | None], bool]
 """Asked before a study is joined: the manifest, what was rebuilt, and what will be charged."""
 
 
-@dataclass(frozen=True)
-class _Game:
+class _Game(NamedTuple):
     """Where the client stands; replaced as a whole."""
 
     round: int
@@ -218,8 +216,8 @@ class StudyClient:
         """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
-        last = database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
-        self._last_answer = wire.NOTHING if last is None else bytes(last[0])
+        last = database.one("SELECT body FROM log WHERE kind = 'answer' ORDER BY n DESC LIMIT 1")
+        self._last_answer = wire.NOTHING if last is None else bytes(last[0])[8:]
         row = database.one(
             "SELECT round, remaining, exchange, state, noise, play, awake, last, behind FROM game"
         )
@@ -437,7 +435,6 @@ class StudyClient:
         with self._database.hold("client answer"):
             state = self.algorithm.client.receive(self._game.state, broadcast)
             found = wire.hash_of(reply)
-            self._database.execute("INSERT INTO answer VALUES(?, ?)", (exchange, found))
             self._database.execute(
                 "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
             )
@@ -500,7 +497,7 @@ class StudyClient:
             played, state = self.algorithm.client.play(game.state, context, self._mine)
             play = np.asarray(played)
             if not self._mine.used and awake is None:
-                self._game = replace(game, state=state, play=play, awake=None, last=play)
+                self._game = game._replace(state=state, play=play, awake=None, last=play)
                 return play
             with self._database.transaction("client play"):
                 if self._mine.used:
@@ -520,7 +517,7 @@ class StudyClient:
         """
         contents = b"absent" if given is None else given.astype("<f8").tobytes()
         text = f"round {round_number}\n".encode() + contents
-        return hmac.digest(self._report_key, text, "sha256")
+        return blake2b(text, key=self._report_key, digest_size=32).digest()
 
     @cached_property
     def _report_key(self) -> bytes:
@@ -600,15 +597,12 @@ class StudyClient:
 
         `save=False` leaves the ledger to a later change in the same transaction.
         """
-        game = _Game(**{**self._game.__dict__, **changes})
+        game = self._game._replace(**changes)
         if save:
             self._save(game)
         self._game = game
 
     def _save(self, game: _Game) -> None:
-        arrays = (
-            None if a is None else _array_bytes(a) for a in (game.play, game.awake, game.last)
-        )
         self._database.execute(
             "REPLACE INTO game VALUES(0, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -617,7 +611,9 @@ class StudyClient:
                 game.exchange,
                 encode_state(game.state),
                 self._noise.saved(),
-                *arrays,
+                None if game.play is None else _array_bytes(game.play),
+                None if game.awake is None else _array_bytes(game.awake),
+                None if game.last is None else _array_bytes(game.last),
                 game.behind,
             ),
         )
@@ -653,8 +649,8 @@ class StudyClient:
 
     def answers(self) -> dict[int, bytes]:
         """The hash of every answer by its exchange."""
-        rows = self._database.execute("SELECT exchange, hash FROM answer")
-        return {exchange: bytes(found) for exchange, found in rows}
+        rows = self._database.execute("SELECT body FROM log WHERE kind = 'answer' ORDER BY n")
+        return {int.from_bytes(body[:8], "little"): bytes(body[8:]) for (body,) in rows}
 
     def check(self) -> bytes:
         """Check the log against the tables of the ledger; return its head."""
@@ -701,9 +697,15 @@ def _array_bytes(array: np.ndarray) -> bytes:
     """An array of at most one axis as bytes: its kind, then its numbers."""
     if array.ndim > 1:
         raise InvalidValue(f"A ledger keeps plays of at most one axis, not of {array.ndim}.")
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    axes = b"1" if array.ndim else b"0"
-    return little.dtype.str.encode().ljust(4) + axes + little.tobytes()
+    little, start = _form_of(array.dtype)
+    return start + (b"1" if array.ndim else b"0") + array.astype(little, copy=False).tobytes()
+
+
+@lru_cache(maxsize=64)
+def _form_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], bytes]:
+    """A dtype in little-endian order, and its name in four bytes."""
+    little = dtype.newbyteorder("<")
+    return little, little.str.encode().ljust(4)
 
 
 def _array(data: bytes) -> np.ndarray:

@@ -36,7 +36,8 @@ from hedgerow.core.validate import at_least, expect, nearest, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
-from hedgerow.studies.config import read_toml, typed
+from hedgerow.studies.config import read_toml
+from hedgerow.studies.typed import typed
 
 KEYS = ("title", "closing", "features", "algorithm", "setting", "clients", "server")
 SERVER = "HEDGEROW_SERVER_"

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,8 @@ class Database:
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
         """Run one statement; those that write belong into a `transaction`."""
-        return self._use().execute(statement, values)
+        connection = self._connection if self._begun else None  # the block asked already
+        return (connection or self._use()).execute(statement, values)
 
     def one(self, statement: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """Return the first row, or None."""
@@ -107,20 +108,17 @@ class Database:
             self.close()
             raise
 
-    @contextmanager
-    def transaction(self, name: str, durable: bool = True) -> Iterator[None]:
+    def transaction(self, name: str, durable: bool = True) -> AbstractContextManager[None]:
         """Write all of the block or nothing; `name` names the two crash points around the commit.
 
         After a durable transaction the data, and those of all transactions before it, survive a
         loss of power. The others survive the death of the process. If anything in the block or the
         commit fails, the ledger is closed for good.
         """
-        with self.batch(name, durable):
-            self.begin()
-            yield
+        return self.batch(name, durable, at_once=True)
 
     @contextmanager
-    def batch(self, name: str, durable: bool = True) -> Iterator[None]:
+    def batch(self, name: str, durable: bool = True, at_once: bool = False) -> Iterator[None]:
         """A transaction that begins with the first `begin`; without one, nothing happens."""
         connection = self._use()
         self._begun = self.held
@@ -128,12 +126,14 @@ class Database:
             if durable is not self._durable and not self.held:
                 connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
+            if at_once:
+                self.begin()
             yield
             if not self._begun:
                 return
             point(f"{name} written")
             connection.execute("COMMIT")
-            self.held = False
+            self.held = self._begun = False
         except BaseException as error:
             self._abandon()
             if isinstance(error, sqlite3.Error):
@@ -160,6 +160,7 @@ class Database:
             self.begin()
             self.held = True
             yield
+            self._begun = False
         except BaseException:
             self._abandon()
             raise
@@ -173,7 +174,8 @@ class Database:
 
     def _abandon(self) -> None:
         """Close the connection: what was not committed is gone."""
-        connection, self._connection, self.held = self._connection, None, False
+        connection, self._connection = self._connection, None
+        self.held = self._begun = False
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()

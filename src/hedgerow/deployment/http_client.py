@@ -19,8 +19,9 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -188,8 +189,17 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Head(NamedTuple):
+    """What the head of an answer says."""
+
+    status: int
+    reason: str
+    media: str | None
+    pause: str | None  # the field Retry-After
+    size: int
+
+
+class _Answer(NamedTuple):
     """What came back; `keep` says whether the connection can be used again."""
 
     status: int
@@ -245,35 +255,40 @@ def _read_answer(connected: socket.socket) -> _Answer:
 
 def _simple(read: bytes, connected: socket.socket) -> _Answer | None:
     """An answer whose head has come whole and whose length is plain; None: any other form."""
-    head = _SIMPLE.match(read)
+    start = read.find(b"\r\n\r\n") + 4
+    head = _head(read[:start])
     if head is None:
         return None
-    pairs = _FIELD.findall(head[3])
-    named = dict(pairs)
-    length = named.get(b"content-length", b"")
-    if len(named) != len(pairs) or not length.isdigit() or len(length) > 9:
-        return None
-    if b"transfer-encoding" in named or b"connection" in named or head[1] in (b"204", b"304"):
-        return None
-    size = int(length)
-    if size > LARGEST_ANSWER:
-        return None
-    parts, missing = [read[head.end() :]], size - (len(read) - head.end())
+    parts, missing = [read[start:]], head.size - (len(read) - start)
     while missing > 0:
         more = connected.recv(min(missing, CHUNK))
         if not more:
             raise http.client.IncompleteRead(b"".join(parts), missing)
         parts.append(more)
         missing -= len(more)
+    data = b"".join(parts)[: head.size]
+    keep = missing == 0  # otherwise there are bytes that nobody asked for
+    return _Answer(head.status, head.reason, head.media, head.pause, data, keep)
+
+
+@lru_cache(maxsize=16)
+def _head(text: bytes) -> _Head | None:
+    """What a head says; most answers have one that came before."""
+    head = _SIMPLE.fullmatch(text)
+    if head is None:
+        return None
+    pairs = _FIELD.findall(head[3])
+    named = {name: value.decode("ascii") for name, value in pairs}
+    length = named.get(b"content-length", "")
+    if len(named) != len(pairs) or not length.isdecimal() or len(length) > 9:
+        return None
+    if b"transfer-encoding" in named or b"connection" in named or head[1] in (b"204", b"304"):
+        return None
+    size = int(length)
+    if size > LARGEST_ANSWER:
+        return None
     media, pause = named.get(b"content-type"), named.get(b"retry-after")
-    return _Answer(
-        int(head[1]),
-        head[2].decode("ascii"),
-        None if media is None else media.decode("ascii"),
-        None if pause is None else pause.decode("ascii"),
-        b"".join(parts)[:size],
-        missing == 0,  # bytes that nobody asked for
-    )
+    return _Head(int(head[1]), head[2].decode("ascii"), media, pause, size)
 
 
 class HttpLink:
@@ -284,7 +299,8 @@ class HttpLink:
     route
         How to reach the server.
     patience
-        Seconds without any answer after which `Unreachable` is raised. None: never.
+        Seconds without any answer after which `Unreachable` is raised, at once if the server's
+        certificate is not trusted. None: never.
     sleep, clock
         How to wait and how to read the time; tests give their own.
 
@@ -372,7 +388,9 @@ class HttpLink:
 
     def _pause(self, reason: str, error: Exception | None, least: str | None = None) -> None:
         """Wait before the next call: twice as long after each failure, and at random."""
-        if self.patience is not None and self._clock() - self._last_answer >= self.patience:
+        waited = self._clock() - self._last_answer
+        hopeless = isinstance(error, ssl.SSLCertVerificationError)  # only a person can help
+        if self.patience is not None and (hopeless or waited >= self.patience):
             raise Unreachable(f"{reason}. {_advice(error, self.route)}") from error
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures, 20))
         self._failures += 1

@@ -21,15 +21,15 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import LEDGERS, Guarantee, with_public_mask
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.family_text import family_of
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import expect
 from hedgerow.deployment.closing import rule_of
 from hedgerow.engines.learner import private_algorithm
-from hedgerow.records.build import plain
-from hedgerow.studies.config import typed
-from hedgerow.studies.rebuild import family_of, first_difference
+from hedgerow.records.plain import first_difference, plain
+from hedgerow.studies.typed import typed
 from hedgerow.version import __version__
 
 PROTOCOL = 1

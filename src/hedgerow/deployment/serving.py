@@ -14,7 +14,7 @@ from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.server import KEY, NoStudy, StudyServer
 from hedgerow.deployment.wire import LONGEST
 from hedgerow.engines.simulate import traffic_of
-from hedgerow.studies.rebuild import first_difference
+from hedgerow.records.plain import first_difference
 
 SMALLEST_BODY = 2**18  # bytes
 

@@ -272,6 +272,13 @@ def _fields(kind: type[Message]) -> tuple[tuple[str, ...], bool]:
     return names, "payload" in names
 
 
+@cache
+def _numbers(kind: type[Message]) -> tuple[int, ...]:
+    """Which fields hold numbers."""
+    zeros = kind.form.unpack(bytes(kind.form.size))
+    return tuple(at for at, value in enumerate(zeros) if isinstance(value, int))
+
+
 def _signed_text(study: bytes, body: bytes) -> bytes:
     return b"hedgerow 1\n" + study + body
 
@@ -290,8 +297,8 @@ def unpack(data: bytes, study: bytes, *expected: type[Kind]) -> Kind:
         raise read_refusal(data)
     if len(data) > LONGEST:
         refuse(Code.SIZE, f"A message has at most {LONGEST} bytes.")
-    kind = next((one for one in expected if one.kind == data[:1]), None)
-    if kind is None:
+    kind: Any = KINDS.get(data[:1])
+    if kind not in expected:
         refuse(Code.FORM, "These bytes are not a message that is expected here.")
     if data[1 : 1 + TAG] != study[:TAG]:
         refuse(Code.STUDY, "The message is about another study.")
@@ -302,10 +309,10 @@ def unpack(data: bytes, study: bytes, *expected: type[Kind]) -> Kind:
     values: list[Any] = list(kind.form.unpack_from(data, 1 + TAG))
     if payload:
         values.append(bytes(data[start:end]))
-    if any(isinstance(value, int) and value >= MOST for value in values):
+    if any(values[at] >= MOST for at in _numbers(kind)):
         refuse(Code.FORM, "The message holds a number that is too large.")
     message = kind(*values)
-    if isinstance(message, Answer) and len(message.payload) < RECEIPT * message.clients:
+    if kind is Answer and len(message.payload) < RECEIPT * message.clients:
         refuse(Code.FORM, "The answer has fewer receipts than clients.")
     return message
 

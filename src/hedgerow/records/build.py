@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import lru_cache
 from math import exp, isfinite
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from hedgerow.privacy.curves import (
     ZeroConcentratedDP,
     trade_off,
 )
+from hedgerow.records.plain import plain
 from hedgerow.records.schema import (
     AlgorithmRecord,
     Attack,
@@ -46,26 +47,6 @@ READ_BACK = {
     kind.__name__: kind
     for kind in (PureDP, LaplaceDP, BoundedRange, GaussianDP, ZeroConcentratedDP, ApproximateDP)
 }
-
-
-def plain(value: Any) -> Any:
-    """The value as numbers, text, lists and tables; anything else becomes its name."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {
-            "kind": type(value).__name__,
-            **{f.name: plain(getattr(value, f.name)) for f in fields(value)},
-        }
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return (
-        value
-        if value is None or isinstance(value, bool | int | float | str)
-        else getattr(value, "__name__", repr(value))
-    )
 
 
 def _parameters(thing: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import audit_document, audit_rows
 from hedgerow.core.errors import InvalidValue
 from hedgerow.records.schema import AlgorithmRecord, spec_choices
-from hedgerow.studies.config import typed
+from hedgerow.studies.typed import typed
 
 Progress = Callable[[str], None]
 BUDGET = frozenset({"epsilon", "delta", "rho", "mu"})

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect
-from hedgerow.studies.config import typed
+from hedgerow.studies.typed import typed
 
 OPEN = "to be filled in"
 

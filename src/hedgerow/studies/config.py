@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
-
-from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.core.environment import Environment, Feature
@@ -23,6 +21,7 @@ from hedgerow.core.validate import at_least, expect, nearest, parameters
 from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.studies.typed import from_registry
 
 
 @dataclass(frozen=True)
@@ -211,52 +210,11 @@ PATH = "path"  # what environments call their data file
 _BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML requires a digit before the point
 
 
-def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -> Any:
-    """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types.
-
-    `of` is the name of what the keys belong to.
-    """
-    hints = get_type_hints(kind)
-    known = {f.name: f for f in fields(kind) if f.init}
-    values = {}
-    for key, value in table.items():
-        if key not in known:
-            owner = f" of {of}" if of else ""
-            raise InvalidValue(f"Unknown key {where}.{key}{owner}; {nearest(key, known)}")
-        if hints[key] is Environment:
-            values[key] = _named(ENVIRONMENTS, value, f"{where}.{key}")
-            continue
-        try:
-            values[key] = TypeAdapter(hints[key]).validate_python(
-                tuple(value) if isinstance(value, list) else value, strict=True
-            )
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"]
-            raise InvalidValue(f"Expected {where}.{key}={value!r} to fit: {reason}.") from error
-    for name, f in known.items():
-        if name not in values and f.default is MISSING and f.default_factory is MISSING:
-            raise InvalidValue(f"{where}.{name} is missing. Give it a value.")
-    return kind(**values)
-
-
-def _named(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> Any:
-    if not isinstance(table, Mapping) or not isinstance(table.get("name", ""), str):
-        raise InvalidValue(f"Expected [{where}] to be a table with a name, got {table!r}.")
-    if "name" not in table:
-        raise InvalidValue(f"Expected [{where}] to have a name; valid: {', '.join(registry)}.")
-    return typed(
-        registry[table["name"]],
-        {k: v for k, v in table.items() if k != "name" and k not in extra},
-        where,
-        table["name"],
-    )
-
-
 def _own_environment(common: Mapping[str, Any], changes: Any, where: str) -> Any:
     """The study's environment with some values changed, or another one if the name is another."""
     if not isinstance(changes, Mapping):
         raise InvalidValue(f"Expected {where}={changes!r} to be a table.")
-    return _named(ENVIRONMENTS, _changed(common, changes), where)
+    return from_registry(ENVIRONMENTS, _changed(common, changes), where)
 
 
 def _changed(common: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -275,7 +233,7 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
         if key not in _TOP:
             raise InvalidValue(f"Unknown key {key}; {nearest(key, _TOP)}")
     environment_table = table.get("environment", {})
-    environment = _named(ENVIRONMENTS, environment_table, "environment")
+    environment = from_registry(ENVIRONMENTS, environment_table, "environment")
     rows = table.get("algorithms", [])
     if not isinstance(rows, list):
         named = (
@@ -296,7 +254,7 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     entries = []
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"
-        spec = _named(ALGORITHMS, row, where, ("label", "environment", "alone"))
+        spec = from_registry(ALGORITHMS, row, where, ("label", "environment", "alone"))
         own = (
             None
             if row.get("environment") is None

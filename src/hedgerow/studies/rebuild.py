@@ -5,35 +5,25 @@ A file can be edited. What the recorded choices guarantee cannot: it is computed
 
 from __future__ import annotations
 
-import ast
 import tomllib
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from math import isclose
 from pathlib import Path
 from typing import Any
 
 from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core import batch, convex, domain, losses
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
-from hedgerow.core.losses import Family
+from hedgerow.core.family_text import family_of
 from hedgerow.core.protocol import SHOWN_BY_THE_GAME, Algorithm, AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record
+from hedgerow.records.plain import first_difference
 from hedgerow.records.provenance import PACKAGE, hash_of, seeded_noise
 from hedgerow.records.schema import AlgorithmRecord, RunRecord, spec_choices
-from hedgerow.studies.config import StudyConfig, from_table, to_table, typed
-
-SAME = 1e-9  # other versions of libraries may round differently
-FAMILIES = {
-    name: value
-    for module in (losses, convex, batch, domain)
-    for name, value in vars(module).items()
-    if isinstance(value, type) and value.__module__ == module.__name__
-}
+from hedgerow.studies.config import StudyConfig, from_table, to_table
+from hedgerow.studies.typed import typed
 
 
 def check_certificates(run: RunRecord, folder: Path) -> bool:
@@ -127,37 +117,6 @@ def _by_name(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
     return found
 
 
-def nearly(one: Any, other: Any) -> bool:
-    """Whether two plain values are the same, numbers up to rounding."""
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return isclose(one, other, rel_tol=SAME)
-    return one == other
-
-
-def first_difference(
-    one: Any, other: Any, place: str = "", same: Callable[[Any, Any], bool] = nearly
-) -> tuple[str, Any, Any] | None:
-    """Where two plain values differ, and both values there; None if they are the same.
-
-    `same` compares values that are neither tables nor lists.
-
-    >>> first_difference({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 3.0}]})
-    ('a.1.b', 2.0, 3.0)
-    """
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        one, other = dict(enumerate(one)), dict(enumerate(other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys((*one, *other)):
-            where = f"{place}.{key}" if place else str(key)
-            if key not in one or key not in other:
-                return where, one.get(key, "missing"), other.get(key, "missing")
-            found = first_difference(one[key], other[key], where, same)
-            if found is not None:
-                return found
-        return None
-    return None if same(one, other) else (place, one, other)
-
-
 def _config(file: Path, run: RunRecord) -> StudyConfig:
     try:
         return from_table(tomllib.loads(file.read_text(encoding="utf-8")))
@@ -229,7 +188,7 @@ def _deployed(recorded: AlgorithmRecord) -> AlgorithmRecord:
 
 def _setting(recorded: AlgorithmRecord) -> Setting:
     size = recorded.setting
-    family = family_of(size["family"], certify=True) if "family" in size else LOSSES
+    family = family_of(size["family"], Model.stand_in) if "family" in size else LOSSES
     return Setting(
         size["clients"],
         size["experts"] if "experts" in size else size["coordinates"],
@@ -237,34 +196,3 @@ def _setting(recorded: AlgorithmRecord) -> Setting:
         size.get("deciders"),
         family,
     )
-
-
-def family_of(text: str, certify: bool = False) -> Family:
-    """The loss family that prints as `text`; anything else is refused, and nothing is run.
-
-    A model prints what its certificate depends on, but not its loss. So it is read only to
-    `certify`.
-
-    >>> family_of("Gains(low=0.0, high=2.0)").bounds
-    (-2.0, 0.0)
-    """
-    try:
-        found = _value(ast.parse(text, mode="eval").body, certify)
-    except (SyntaxError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidValue(f"Cannot rebuild the loss family {text!r}: {error}.") from error
-    if not isinstance(found, Family):
-        raise InvalidValue(f"Expected family={text!r} to be a loss family.")
-    return found
-
-
-def _value(node: ast.expr, certify: bool) -> Any:
-    if not isinstance(node, ast.Call):
-        return ast.literal_eval(node)
-    name = node.func.id if isinstance(node.func, ast.Name) else ""
-    given = {str(k.arg): _value(k.value, certify) for k in node.keywords}
-    match node.args:
-        case [ast.Name(id=loss)] if certify and name == "Model":
-            return Model.stand_in(loss, **given)
-        case [] if name in FAMILIES:
-            return FAMILIES[name](**given)
-    raise ValueError("it is not a family of this package")

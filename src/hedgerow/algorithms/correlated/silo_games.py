@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.core.certificate import Person, Unit
-from hedgerow.core.games import Games, Generator
+from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Gains
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+
+if TYPE_CHECKING:
+    from hedgerow.core.games import Generator
 
 RANGES = Gains(low=(0.0, -1.0, 0.0, 0.5), high=(1.0, 1.0, 4.0, 2.0))
 SETTING = Setting(clients=4, experts=4, horizon=16, deciders=1, family=RANGES)

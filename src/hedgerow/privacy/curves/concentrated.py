@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.root import root
 
 
 def _log_one_plus_inverse(log_t: float) -> float:
@@ -60,8 +61,6 @@ class ZeroConcentratedDP(Symmetric):
         return min(sqrt(self.rho / 2), sqrt(-expm1(-self.rho)))
 
     def _delta(self, epsilon: float) -> float:
-        from scipy.optimize import brentq  # slow to import, and not needed to start
-
         if self.rho == 0 or epsilon == inf:
             return 0.0
 
@@ -73,7 +72,7 @@ class ZeroConcentratedDP(Symmetric):
             return (2 * exp(log_t) + 1) * self.rho - epsilon - _log_one_plus_inverse(log_t)
 
         high = 1 + max(0.0, log(epsilon + 1) - log(2 * self.rho))
-        log_t = float(brentq(slope, -3 * self.rho - 1, high, xtol=1e-13))  # pyright: ignore[reportArgumentType]
+        log_t = root(slope, -3 * self.rho - 1, high, xtol=1e-13)
         t = exp(log_t)
         exponent = t * ((t + 1) * self.rho - epsilon) - log1p(t) - t * _log_one_plus_inverse(log_t)
         return min(max(ulp(0.0), exp(exponent)), self.total_variation)
@@ -83,8 +82,6 @@ class ZeroConcentratedDP(Symmetric):
 
         With t = alpha - 1 it lies where rho t^2 + ln(1 + t) = ln(1 / delta).
         """
-        from scipy.optimize import brentq  # slow to import, and not needed to start
-
         between("delta", delta, 0.0, 1.0)
         if self.rho == 0 or delta >= self.total_variation:
             return 0.0
@@ -96,7 +93,7 @@ class ZeroConcentratedDP(Symmetric):
         def excess(t: float) -> float:
             return self.rho * t * t + log1p(t) - wanted
 
-        t = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14))  # pyright: ignore[reportArgumentType]
+        t = root(excess, 0.0, high, xtol=1e-300, rtol=1e-14)
         return max(0.0, self.rho * (t + 1) - log1p(1 / t) + (wanted - log1p(t)) / t)
 
     def words(self) -> str:

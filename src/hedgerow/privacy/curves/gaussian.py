@@ -12,6 +12,7 @@ from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.root import root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)
@@ -84,8 +85,6 @@ class GaussianDP(Symmetric):
         )
 
     def epsilon(self, delta: float) -> float:
-        from scipy.optimize import brentq  # slow to import, and not needed to start
-
         between("delta", delta, 0.0, 1.0)
         if self.delta(0.0) <= delta:
             return 0.0
@@ -104,7 +103,7 @@ class GaussianDP(Symmetric):
         def excess(e: float) -> float:
             return self._log_delta(e) - log(delta)
 
-        found = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
+        found = root(excess, 0.0, high, xtol=1e-300, rtol=1e-15)
         found, step = max(found, 1e-300), 2.0**-52
         below = found
         while self.delta(found) > delta:  # never on the wrong side

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from threading import RLock
 from typing import Any
 
-import mpmath
-
 from hedgerow.privacy.secure.words import SecureWords
 
-mp: Any = mpmath.MPContext()  # any precision, independent of global settings
+
+class _Context:
+    """Numbers of any precision, independent of global settings; mpmath is large, so it is imported
+    when it is first used."""
+
+    @cached_property
+    def _made(self) -> Any:
+        import mpmath
+
+        return mpmath.MPContext()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
+
+
+mp: Any = _Context()
 _ONE_AT_A_TIME = RLock()  # all threads share one precision
 
 

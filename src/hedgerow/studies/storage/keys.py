@@ -48,20 +48,24 @@ def public_hex(key: Ed25519PrivateKey) -> str:
 
 def signed_by(public: str, signature: bytes, data: bytes) -> bool:
     """Whether the holder of the public key (hexadecimal digits) signed these bytes."""
-    from cryptography.exceptions import InvalidSignature
-
     try:
-        _public(public).verify(signature, data)
-    except (InvalidSignature, ValueError, TypeError):
+        key, wrong = _public(public)
+    except (ValueError, TypeError):
+        return False
+    try:
+        key.verify(signature, data)
+    except (wrong, ValueError, TypeError):
         return False
     return True
 
 
 @lru_cache(maxsize=4096)
-def _public(public: str) -> Ed25519PublicKey:
+def _public(public: str) -> tuple[Ed25519PublicKey, type[Exception]]:
+    """A public key, and what it raises if a signature is wrong."""
+    from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)), InvalidSignature
 
 
 def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:

@@ -1,0 +1,73 @@
+"""Build dataclasses, such as algorithms and environments, from plain values with checked types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hedgerow.core.environment import Environment
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import nearest
+from hedgerow.environments.registry import ENVIRONMENTS
+
+UNIONS = (Union, UnionType)
+PLAIN = (bool, int, float, str, type(None))
+
+
+def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -> Any:
+    """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types.
+
+    `of` is the name of what the keys belong to.
+    """
+    hints = get_type_hints(kind)
+    known = {f.name: f for f in fields(kind) if f.init}
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            owner = f" of {of}" if of else ""
+            raise InvalidValue(f"Unknown key {where}.{key}{owner}; {nearest(key, known)}")
+        if hints[key] is Environment:
+            values[key] = from_registry(ENVIRONMENTS, value, f"{where}.{key}")
+            continue
+        fits = _plainly(value, hints[key])
+        values[key] = value if fits else _fitted(value, hints[key], f"{where}.{key}")
+    for name, f in known.items():
+        if name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise InvalidValue(f"{where}.{name} is missing. Give it a value.")
+    return kind(**values)
+
+
+def _plainly(value: Any, hint: Any) -> bool:
+    """Whether a value is, as it stands, of a plain type that is declared."""
+    origin, given = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in given)
+    return type(value) in PLAIN and type(value) in (given if origin in UNIONS else (hint,))
+
+
+def _fitted(value: Any, hint: Any, where: str) -> Any:
+    """The value as pydantic, which is large, reads it for its type."""
+    from pydantic import TypeAdapter, ValidationError
+
+    given = tuple(value) if isinstance(value, list) else value
+    try:
+        return TypeAdapter(hint).validate_python(given, strict=True)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise InvalidValue(f"Expected {where}={value!r} to fit: {reason}.") from error
+
+
+def from_registry(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> Any:
+    """Build what a table names, from its other values without those in `extra`."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("name", ""), str):
+        raise InvalidValue(f"Expected [{where}] to be a table with a name, got {table!r}.")
+    if "name" not in table:
+        raise InvalidValue(f"Expected [{where}] to have a name; valid: {', '.join(registry)}.")
+    return typed(
+        registry[table["name"]],
+        {k: v for k, v in table.items() if k != "name" and k not in extra},
+        where,
+        table["name"],
+    )
