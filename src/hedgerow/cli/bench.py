@@ -66,7 +66,7 @@ def bench(
                 limit,
                 VERDICTS[row.passed],
                 row.against or "",
-                f"{value} {row.unit}",
+                row.failure or f"{value} {row.unit}",
             )
         OUT.print(table)
     return 1 if any(row.passed is False for row in rows) else 0

@@ -81,11 +81,11 @@ def algorithms(epsilon: float) -> dict[str, Any]:
 
 def size_name(size: Size) -> str:
     clients, epsilon, experts = size
-    return f"m={clients}/epsilon={epsilon:g}/d={experts}"
+    return f"m={clients}, epsilon={epsilon:g}, d={experts}"
 
 
 def study_name(size: Size, stream: str) -> str:
-    return f"{size_name(size)}/{stream}"
+    return f"{size_name(size)}, {stream}"
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
@@ -181,7 +181,7 @@ def draw(done: Studies, path: Path) -> None:
         for size in sizes(done):
             _, found = worst(done, size, label)
             bound = least(size)
-            bars[size_name(size).replace("/", ", ")] = Estimate(
+            bars[size_name(size)] = Estimate(
                 found.mean / bound, found.half_width / bound, found.count
             )
         groups[label] = bars
