@@ -59,8 +59,8 @@ def wall_seconds(*arguments: str) -> float:
         taken = time.perf_counter() - start
     if done.returncode != 0:
         lines = done.stdout.splitlines()
-        told = [line for line in lines if "failed" in line or "Error" in line] or lines[-1:]
-        raise Failed(f"exit code {done.returncode}: {'; '.join(told)}")
+        why = [line for line in lines if "failed" in line or "Error" in line] or lines[-1:]
+        raise Failed(f"exit code {done.returncode}: {'; '.join(why)}")
     return taken
 
 

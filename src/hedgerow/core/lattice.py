@@ -108,9 +108,11 @@ def to_units(sums: npt.ArrayLike) -> Units:
 
 def require_lattice(losses: Array) -> None:
     """Refuse losses off the lattice."""
-    scaled = losses * UNITS_PER_LOSS
-    if not (np.rint(scaled) == scaled).all():
-        to_units(losses)  # names the first one
+    flat = losses.reshape(-1)
+    for first in range(0, len(flat), _AT_ONCE):
+        scaled = flat[first : first + _AT_ONCE] * UNITS_PER_LOSS
+        if (np.rint(scaled) != scaled).any():
+            to_units(losses)  # names the first one
 
 
 def from_units(units: Units | int) -> Array:

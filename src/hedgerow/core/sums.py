@@ -1,0 +1,60 @@
+"""Sums of consecutive rows of losses, for checks and for fast paths.
+
+`_sums.c` does this in one pass, where a compiler was at hand when the package was installed.
+Otherwise, or with HEDGEROW_COMPILED=0, numpy does it. The bits are the same: sums of losses on the
+lattice are exact, and others are added in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.lattice import Array
+
+
+def load() -> Any:
+    """The compiled module, or None."""
+    if os.environ.get("HEDGEROW_COMPILED") == "0":
+        return None
+    try:
+        return import_module("hedgerow.core._sums")
+    except ImportError:  # no compiler, or one for another system
+        return None
+
+
+compiled = load()
+FEW = 2**15 if compiled is None else 2**13  # numbers: adding them takes longer than the call
+
+
+def sum_rows(rows: Array, starts: np.ndarray, stops: np.ndarray, out: Array) -> None:
+    """Write the sums of `rows[starts[i]:stops[i]]` to `out[i]`; both are arrays of int64.
+
+    >>> out = np.empty((2, 1))
+    >>> sum_rows(np.array([[0.5], [0.25], [1.0]]), np.array([0, 1]), np.array([2, 3]), out)
+    >>> out.tolist()
+    [[0.75], [1.25]]
+    """
+    if _fits(rows, out):
+        compiled.sum_rows(rows, starts, stops, out, rows[0].size)
+        return
+    for start, stop, total in zip(starts.tolist(), stops.tolist(), out, strict=True):
+        np.add.reduce(rows[start:stop], axis=0, initial=0.0, out=total)
+
+
+def sum_unit_rows(rows: Array, starts: np.ndarray, stops: np.ndarray, out: Array) -> bool:
+    """Do the same if one pass can also tell that these rows lie in [0, 1].
+
+    False: it cannot, and `out` holds nothing. That is so for numpy, and for -0.0.
+    """
+    return _fits(rows, out) and compiled.sum_rows(rows, starts, stops, out, rows[0].size)
+
+
+def _fits(rows: Array, out: Array) -> bool:
+    """Whether compiled code can add these rows."""
+    if compiled is None or not rows[:1].size:
+        return False
+    return all(each.flags.c_contiguous and each.flags.aligned for each in (rows, out))
