@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sysconfig
 from pathlib import Path
@@ -30,7 +31,7 @@ ODD = (np.nan, -np.nan, np.inf, -np.inf, -0.0, -1e-300, np.nextafter(1.0, 2.0), 
 
 def test_sums_are_compiled_where_there_is_a_compiler() -> None:
     headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    if shutil.which("cc") and headers.exists():
+    if shutil.which("cc") and headers.exists() and os.environ.get("HEDGEROW_COMPILED") != "0":
         assert COMPILED is not None, "Run `make setup`."
 
 
@@ -40,34 +41,52 @@ def _pieces(rng: np.random.Generator, rows: int, pieces: int) -> tuple[np.ndarra
 
 
 def _both(
-    monkeypatch: pytest.MonkeyPatch, rows: np.ndarray, starts: np.ndarray, stops: np.ndarray
+    monkeypatch: pytest.MonkeyPatch,
+    rows: np.ndarray,
+    starts: np.ndarray,
+    stops: np.ndarray,
+    first: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     found = []
     for module in (COMPILED, None):
         monkeypatch.setattr(sums, "compiled", module)
         out = np.full((len(starts), *rows.shape[1:]), np.nan)
         with np.errstate(invalid="ignore"):
-            sum_rows(rows, starts, stops, out)
+            sum_rows(rows, starts, stops, out, first)
         found.append(out)
     return found[0], found[1]
 
 
 @needs_compiled
-@pytest.mark.parametrize("shape", [(40, 2, 3), (40, 1, 100), (7, 1, 17), (1, 1, 4), (0, 2, 3)])
-@pytest.mark.parametrize("lattice", [True, False])
+@pytest.mark.parametrize("shape", [(40, 2, 3), (40, 1, 300), (7, 1, 17), (1, 1, 4), (0, 2, 3)])
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("runs_on", [True, False])
 def test_compiled_sums_have_the_bits_of_numpy(
-    shape: tuple[int, ...], lattice: bool, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...], equal: bool, runs_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(shape[0])
-    rows = rng.random(shape)
-    rows = round_to_lattice(rows) if lattice else rows
-    given = (rows, *_pieces(rng, shape[0], 9))
-    ours, theirs = _both(monkeypatch, *given)
+    rows, first = round_to_lattice(rng.random(shape)), rng.integers(9, size=shape[1:]) / 4
+    starts, stops = _pieces(rng, shape[0], 9)
+    if equal:
+        starts, stops = np.arange(shape[0]), np.arange(1, shape[0] + 1)
+    more = first if runs_on else None
+    ours, theirs = _both(monkeypatch, rows, starts, stops, more)
     assert ours.tobytes() == theirs.tobytes()
-    odd = rows.copy()
-    odd.reshape(-1)[: len(ODD)] = ODD[: odd.size]
-    ours, theirs = _both(monkeypatch, odd, *given[1:])
+    right = np.array([rows[a:b].sum(axis=0) for a, b in zip(starts, stops, strict=True)])
+    if len(right):
+        right = np.cumsum(right, axis=0) + first if runs_on else right
+        assert np.array_equal(ours, right)
+    rows.reshape(-1)[: len(ODD)] = ODD[: rows.size]
+    ours, theirs = _both(monkeypatch, rows, starts, stops, more)
     assert np.array_equal(ours, theirs, equal_nan=True)
+
+
+@needs_compiled
+@pytest.mark.parametrize("width", [5, 300])
+def test_sums_that_run_on_add_row_after_row(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, at = np.random.default_rng(width).random((50, width)), np.arange(50)
+    ours, theirs = _both(monkeypatch, rows, at, at + 1, np.zeros(width))
+    assert ours.tobytes() == theirs.tobytes() == np.cumsum(rows, axis=0).tobytes()
 
 
 @needs_compiled
@@ -122,7 +141,7 @@ def test_sizes_that_do_not_fit_are_refused(
     rows, out = np.zeros((5, 3)), np.zeros((pieces, 3))
     assert COMPILED is not None
     with pytest.raises(ValueError, match="do not fit"):
-        COMPILED.sum_rows(rows, np.array(starts), np.array(stops), out, width)
+        COMPILED.sum_rows(rows, np.array(starts), np.array(stops), out, width, None)
     assert not out.any()
 
 
@@ -132,8 +151,15 @@ def test_what_is_no_array_is_refused() -> None:
     rows, ends, out = np.zeros((5, 3)), np.array([1]), np.zeros((1, 3))
     crooked = np.zeros(5 * 3 * 8 + 1, np.uint8)[1:]
     with pytest.raises(ValueError, match="do not fit"):
-        COMPILED.sum_rows(crooked, ends, ends, out, 3)
-    for bad in ((rows[:, ::2], ends, ends, out, 1), (rows, ends, ends, b"read only", 3), ("x",)):
+        COMPILED.sum_rows(crooked, ends, ends, out, 3, None)
+    with pytest.raises(ValueError, match="do not fit"):
+        COMPILED.sum_rows(rows, ends, ends, out, 3, np.zeros(2))
+    for bad in (
+        (rows[:, ::2], ends, ends, out, 1, None),
+        (rows, ends, ends, b"read only", 3, None),
+        (rows, ends, ends, out, 3),
+        ("x",),
+    ):
         with pytest.raises((TypeError, ValueError, BufferError)):
             COMPILED.sum_rows(*bad)
 

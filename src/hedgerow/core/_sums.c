@@ -1,5 +1,5 @@
 /* Sums of consecutive rows in one pass over them. `sums.py` calls this, and does the same with numpy
- * where this file was not compiled. Row after row is added, so both give the same bits. */
+ * where this file was not compiled. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
@@ -15,16 +15,22 @@
 
 #define ONE 0x3FF0000000000000u /* the bits of 1.0 */
 
-/* Adds the rows from starts[i] up to stops[i] into row i of out. Returns 0 only if every number lies
- * in [0, 1]: then its bits are at most those of 1.0, and neither they nor ONE - bits have a sign. */
+/* Adds the rows from starts[i] up to stops[i] into row i of out. With first (one row) sums run on:
+ * each begins with the one before it, and that of piece 0 with first. Returns 0 only if every number
+ * lies in [0, 1]: then its bits are at most those of 1.0, and neither they nor ONE - bits have a
+ * sign. */
 FAST static uint64_t add(const double *rows, const int64_t *starts, const int64_t *stops,
-                         Py_ssize_t pieces, Py_ssize_t width, double *restrict out)
+                         Py_ssize_t pieces, Py_ssize_t width, const double *first,
+                         double *restrict out)
 {
     uint64_t outside = 0;
     for (Py_ssize_t piece = 0; piece < pieces; piece++, out += width) {
         const double *restrict row = rows + starts[piece] * width;
         const double *end = rows + stops[piece] * width;
-        memset(out, 0, width * sizeof(double));
+        if (first == NULL)
+            memset(out, 0, width * sizeof(double));
+        else
+            memcpy(out, piece ? out - width : first, width * sizeof(double));
         for (; row < end; row += width)
             for (Py_ssize_t i = 0; i < width; i++) {
                 uint64_t bits;
@@ -38,7 +44,7 @@ FAST static uint64_t add(const double *rows, const int64_t *starts, const int64_
 
 /* Whether the sizes fit and every piece lies inside the rows, so that `add` stays inside them. */
 static int fits(const Py_buffer *rows, const Py_buffer *starts, const Py_buffer *stops,
-                const Py_buffer *out, Py_ssize_t width)
+                const Py_buffer *out, const Py_buffer *first, Py_ssize_t width)
 {
     const Py_ssize_t size = sizeof(double), pieces = starts->len / (Py_ssize_t)sizeof(int64_t);
     if (width < 1 || width > PY_SSIZE_T_MAX / size || rows->len % (width * size) != 0)
@@ -47,8 +53,10 @@ static int fits(const Py_buffer *rows, const Py_buffer *starts, const Py_buffer 
         return 0;
     if (out->len % (width * size) != 0 || out->len / (width * size) != pieces)
         return 0;
-    const Py_buffer *all[] = {rows, starts, stops, out};
-    for (int i = 0; i < 4; i++)
+    if (first->buf != NULL && first->len != width * size)
+        return 0;
+    const Py_buffer *all[] = {rows, starts, stops, out, first};
+    for (int i = 0; i < 5; i++)
         if ((uintptr_t)all[i]->buf % sizeof(double) != 0)
             return 0;
     const int64_t count = rows->len / (width * size);
@@ -62,21 +70,23 @@ static int fits(const Py_buffer *rows, const Py_buffer *starts, const Py_buffer 
 
 static PyObject *sum_rows(PyObject *self, PyObject *arguments)
 {
-    Py_buffer rows, starts, stops, out;
+    Py_buffer rows, starts, stops, out, first;
     Py_ssize_t width;
     PyObject *result = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "y*y*y*w*n", &rows, &starts, &stops, &out, &width))
+    if (!PyArg_ParseTuple(arguments, "y*y*y*w*nz*", &rows, &starts, &stops, &out, &width, &first))
         return NULL;
-    if (fits(&rows, &starts, &stops, &out, width))
+    if (fits(&rows, &starts, &stops, &out, &first, width))
         result = PyBool_FromLong(!add(rows.buf, starts.buf, stops.buf,
-                                      starts.len / (Py_ssize_t)sizeof(int64_t), width, out.buf));
+                                      starts.len / (Py_ssize_t)sizeof(int64_t), width, first.buf,
+                                      out.buf));
     else
         PyErr_SetString(PyExc_ValueError, "The sizes of the arrays do not fit together.");
     PyBuffer_Release(&rows);
     PyBuffer_Release(&starts);
     PyBuffer_Release(&stops);
     PyBuffer_Release(&out);
+    PyBuffer_Release(&first);
     return result;
 }
 

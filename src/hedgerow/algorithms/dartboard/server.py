@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from math import log
 from typing import Any, ClassVar
 
@@ -28,7 +27,6 @@ from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
-LONG = 256  # numbers in a row
 SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 
 
@@ -296,15 +294,6 @@ def _sums(groups: Array, chosen: np.ndarray) -> Array:
     return found
 
 
-def _running(sums: Array) -> Array:
-    """Sums of each row and all before it, in place; numpy is slow where rows are long."""
-    if sums.shape[1] < LONG:
-        return np.cumsum(sums, axis=0, out=sums)
-    for before, row in pairwise(sums):
-        row += before
-    return sums
-
-
 @dataclass(frozen=True)
 class _Anchors:
     """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`.
@@ -322,15 +311,13 @@ class _Anchors:
         """Uses the sums computed when the block was checked, plus the losses before the block."""
         assert block.grains is not None
         assert block.grain_ends is not None
-        scores = np.empty((len(block.grains) + 1, len(before)))
-        scores[0] = from_units(before)
-        np.add.reduce(block.grains, axis=1, out=scores[1:])
-        return cls(
-            np.append(0, block.grain_ends),
-            _running(scores),
-            block.losses.reshape(-1, block.losses.shape[2]),
-            block.losses.shape[1],
-        )
+        _, clients, experts = block.losses.shape
+        scores, ends = np.empty((len(block.grains) + 1, experts)), np.arange(len(block.grains) + 1)
+        scores[0], ends = from_units(before), ends * clients
+        grains = block.grains.reshape(-1, experts)
+        sum_rows(grains, ends[:-1], ends[1:], scores[1:], first=scores[0])
+        at, rows = np.append(0, block.grain_ends), block.losses.reshape(-1, experts)
+        return cls(at, scores, rows, clients)
 
     def totals(self, times: np.ndarray) -> Array:
         """The total losses before each of these rounds, from the nearest anchors."""
