@@ -99,6 +99,12 @@ class Block:
         assert self.segments is not None, "only a checked block of linear losses has sums"
         return self.segments[0] if len(self.segments) == 1 else self.segments.sum(axis=0)
 
+    @cached_property
+    def common_segments(self) -> Units:
+        """`segments`, summed over the deciders."""
+        assert self.segments is not None, "only a checked block of linear losses has sums"
+        return self.segments.sum(axis=1)
+
     def answered(self, plays: np.ndarray | Plays) -> Array:
         """Return the losses, with a sleeping expert charged what its client pays.
 
@@ -252,6 +258,8 @@ def _sums(
     if not (isinstance(family, Linear) and sum_unit_rows(losses, starts, ends, grains)):
         _sum_in_pieces(block, setting, first_round, starts, ends, grains)
     require_lattice(losses[: min(max(1, CACHE_ELEMENTS // losses[0].size), cuts[0])])
+    if len(cuts) == len(ends):
+        return grains, grains, ends
     segments, last = np.empty((len(cuts), *shape)), np.cumsum([len(part) for part in parts])
     sum_rows(grains, np.append(0, last[:-1]), last, segments)
     return segments, grains, ends
