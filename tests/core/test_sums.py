@@ -205,6 +205,13 @@ def test_games_are_the_same_without_compiled_code(
     assert found[0] == found[1]
 
 
+def test_both_ways_can_be_compared() -> None:
+    before, worth = sums.compiled, sums.few()
+    with sums.by_numpy():
+        assert sums.compiled is None
+    assert (sums.compiled, sums.few()) == (before, worth)
+
+
 def test_a_variable_turns_compiled_code_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_COMPILED", "0")
     assert sums.load() is None

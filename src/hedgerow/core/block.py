@@ -14,7 +14,7 @@ from hedgerow.core.lattice import Array, Units, require_lattice, to_units
 from hedgerow.core.losses import Linear
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
-from hedgerow.core.sums import FEW, sum_rows, sum_unit_rows
+from hedgerow.core.sums import few, sum_rows, sum_unit_rows
 
 ABSENT = -1  # the play of an absent client
 CACHE_ELEMENTS = 2**16
@@ -251,7 +251,7 @@ def _sums(
     """Check the range of all losses and sum them, between cuts and in grains, with their ends."""
     losses, family = block.losses, setting.family
     _, *shape = losses.shape
-    step = max(GRAIN, FEW // (shape[0] * shape[1]))
+    step = max(GRAIN, few() // (shape[0] * shape[1]))
     parts = [[*range(start + step, stop, step), stop] for start, stop in pairwise((0, *cuts))]
     ends = np.array([end for part in parts for end in part])
     starts, grains = np.append(0, ends[:-1]), np.empty((len(ends), *shape))

@@ -8,6 +8,8 @@ lattice are exact.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -29,7 +31,22 @@ def load() -> Any:
 
 compiled = load()
 LONG = 256  # numbers in a row
-FEW = 2**15 if compiled is None else 2**13  # numbers: adding them takes longer than the call
+
+
+def few() -> int:
+    """As many numbers as are worth a call: adding them takes longer than the call itself."""
+    return 2**15 if compiled is None else 2**13
+
+
+@contextmanager
+def by_numpy() -> Iterator[None]:
+    """Add by numpy alone for a while, to compare both ways."""
+    global compiled  # noqa: PLW0603
+    before, compiled = compiled, None
+    try:
+        yield
+    finally:
+        compiled = before
 
 
 def sum_rows(
@@ -53,7 +70,8 @@ def sum_rows(
         compiled.sum_rows(rows, starts, stops, out, rows[0].size, first)
         return
     size = int(stops[0] - starts[0]) if len(starts) else 0
-    if (stops - starts == size).all() and (starts[1:] == stops[:-1]).all() and size:
+    small = 0 < size * rows[:1].size < few()
+    if small and (stops - starts == size).all() and (starts[1:] == stops[:-1]).all():
         equal = rows[starts[0] : stops[-1]].reshape(len(starts), size, *rows.shape[1:])
         np.einsum("gi...->g...", equal, out=out)  # the fastest sum over a middle axis
     else:
