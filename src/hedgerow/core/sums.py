@@ -29,7 +29,7 @@ def load() -> Any:
         return None
 
 
-compiled = load()
+compiled: Any = load()
 LONG = 256  # numbers in a row
 
 
