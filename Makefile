@@ -9,7 +9,11 @@ unexport PYTHONDONTWRITEBYTECODE  # tests and commands start processes, which wo
 
 .PHONY: setup demo test test-full check bench bench-quick documents docs wheel clean
 
-setup: .venv/.ready
+setup: .venv/.sums
+
+.venv/.sums: .venv/.ready setup.py src/hedgerow/core/_sums.c  # optional: without a compiler numpy does its work
+	$(BIN)/python -W ignore setup.py --quiet build_ext --inplace
+	@touch $@
 
 .venv/.ready: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Expected Python >= 3.11, got $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
@@ -52,4 +56,4 @@ bench-quick: setup
 	$(BIN)/hedgerow bench --quick
 
 clean:
-	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made
+	rm -rf .venv .import_linter_cache build dist src/*.egg-info src/hedgerow/core/*.so .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.benchmarks import measure
+from hedgerow.benchmarks import measure, start
 from hedgerow.benchmarks.measure import Row, compared, retried
 from hedgerow.benchmarks.registry import BENCHMARKS, QUICK_BENCHMARKS
 from hedgerow.benchmarks.repeating import Repeating, losses
@@ -84,6 +84,24 @@ def test_the_quick_form_fails_only_if_it_fails_twice(
     assert hedgerow("bench", "--quick", "--json").code == 1
     assert "scale has no quick form" in hedgerow("bench", "scale", "--quick").err
     assert "Unknown benchmark" in hedgerow("bench", "nothing", "--quick").err
+
+
+def test_a_command_that_fails_is_a_failed_row(
+    hedgerow: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = {
+        "hedgerow demo": (("--nonsense",), 5.0, 1),
+        "hedgerow run": (("--version",), 1000.0, 1),
+    }
+    monkeypatch.setattr(start, "COMMANDS", commands)
+    bad, good = start.command_rows()
+    assert (bad.passed, good.passed) == (False, True)
+    assert "No such option" in (bad.failure or "")
+    monkeypatch.setattr(BENCHMARKS, "_things", {"start": lambda: iter([bad, good])})
+    shown = hedgerow("bench", "start")
+    assert shown.code == 1
+    assert "exit code 2" in shown.out
+    assert hedgerow("bench", "start", "--json").code == 1
 
 
 def test_names_say_what_was_played() -> None:

@@ -19,6 +19,8 @@ COMMANDS = (
     ("statement", "study", "--details", "examples/statement_details.toml"),
 )
 WRITTEN = ("demo/flusight.png", "study/privacy.json", "study/statement")
+AGAIN = ("run", "examples/study.toml", "--set", "seeds=2", "--out", "again")
+RESULTS = ("curves.parquet", "results.parquet")
 
 
 def main() -> int:
@@ -41,17 +43,23 @@ def main() -> int:
             for name, value in os.environ.items()
             if not name.startswith(("PYTHON", "HEDGEROW"))
         }
-        for command in COMMANDS:
+        pure = {**clean, "HEDGEROW_COMPILED": "0"}
+        for command in (*COMMANDS, AGAIN):
             print("$ hedgerow", *command, flush=True)
             subprocess.run(
-                [str(environment / "bin" / "hedgerow"), *command], cwd=work, env=clean, check=True
+                [str(environment / "bin" / "hedgerow"), *command],
+                cwd=work,
+                env=pure if command is AGAIN else clean,
+                check=True,
             )
-        missing = [name for name in WRITTEN if not (work / name).exists()]
-    print(
-        f"{wheel.name}: "
-        + (f"missing {', '.join(missing)}" if missing else "works in an empty environment")
-    )
-    return 1 if missing else 0
+        wrong = [f"{name} is missing" for name in WRITTEN if not (work / name).exists()]
+        wrong += [
+            f"{name} differs without compiled code"
+            for name in RESULTS
+            if (work / "study" / name).read_bytes() != (work / "again" / name).read_bytes()
+        ]
+    print(f"{wheel.name}: {', '.join(wrong) or 'works in an empty environment'}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def test_the_verdict_could_come_out_the_other_way() -> None:
     fine = judged(now=1.03, former=2.0, others=3.0)
     assert fine.reproduces
     assert failed(fine) == set()
-    assert "m=10/epsilon=10/d=100: sparse_vector 3.47" in fine.message
+    assert "m=10, epsilon=10, d=100: sparse_vector 3.47" in fine.message
     impossible = judged(now=1.03, former=2.0, others=0.9)
     assert not impossible.reproduces
     assert failed(impossible) == {"algorithms below the floor of halving"}

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from contextlib import suppress
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hedgerow.core.errors import MissingData
 from hedgerow.experiments import reproduce as reproduce_module
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
 from support.command import PLUGIN, Command
 
 NASTY = """
@@ -28,6 +31,22 @@ def several(done, path):
         done["only"].plot(target, title=target.stem)
 hedgerow.EXPERIMENTS.add("several", Experiment("several", "title of several", "claim", studies, judge_by(1e9), several))
 """
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_study_of_an_experiment_can_be_a_folder(name: str) -> None:
+    for quick in (False, True):
+        with suppress(MissingData):
+            for study in EXPERIMENTS[name].studies(quick):
+                assert Path(study).name == study
+
+
+def test_a_study_that_cannot_be_a_folder_is_refused_before_it_is_played(tmp_path: Path) -> None:
+    known = EXPERIMENTS["gao2024-figure1"]
+    bad = replace(known, studies=lambda quick: {"a/b": None})
+    outcome = reproduce_module.reproduce(bad, quick=True, out=tmp_path / "out", workers=1)
+    assert outcome.status == "error"
+    assert outcome.message == "Expected study='a/b' to be the name of one folder."
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ class Cache(Protocol):
 class Row:
     """One measurement. Without a limit it is for information only.
 
-    `spread` is the distance between the quartiles of the ratio, where it was measured.
+    `spread` is the distance between the quartiles of the ratio, where it was measured. `failure`
+    says why nothing could be measured.
     """
 
     name: str
@@ -42,10 +43,13 @@ class Row:
     op: Literal["<=", ">="] | None = None
     limit: float | None = None
     spread: float | None = None
+    failure: str | None = None
 
     @property
     def passed(self) -> bool | None:
         """Whether the ratio keeps the limit; None if there is no limit."""
+        if self.failure is not None:
+            return False
         if self.limit is None or self.ratio is None:
             return None
         return self.ratio <= self.limit if self.op == "<=" else self.ratio >= self.limit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn, peak_me
 from hedgerow.benchmarks.repeating import Repeating, losses
 from hedgerow.core.noise import CHUNK, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.sums import by_numpy
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import UniformLosses
@@ -155,15 +157,26 @@ def quick_games() -> Iterator[Row]:
 def simulate_rows() -> Iterator[Row]:
     """Games against one pass over their losses.
 
-    The rows are: each algorithm, Fed-SVT with one state per client, long walks (against drawing
-    their noise), growth in m, T and d, and the memory that all this needs.
+    The rows are: each algorithm, some of them without compiled sums, Fed-SVT with one state per
+    client, long walks (against drawing their noise), growth in m, T and d, and the memory that all
+    this needs.
     """
     yield from game_rows()
+    yield from _by_numpy()
     yield from _separate()
     yield from _walks()
     yield from _growth()
     peak = peak_mebibytes()
     yield Row("memory/bench simulate", peak / 1024, "1 GiB", peak, "MiB", "<=", 1.0)
+
+
+def _by_numpy() -> Iterator[Row]:
+    """What compiled sums buy: some games without them. No limit holds there."""
+    names = ("follow_the_leader", "hedge", "shrinking_dartboard", "sparse_vector", "uniform")
+    cases = {name: CASES[name] for name in names}
+    with by_numpy():
+        for row in game_rows(cases):
+            yield replace(row, name=f"{row.name}/numpy only", op=None, limit=None)
 
 
 def _separate() -> Iterator[Row]:

@@ -38,18 +38,29 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float, int]] = {
 """Commands by name: their arguments, the most times a bare import, and how often to measure."""
 
 
+class Failed(Exception):
+    """A command that ended with another exit code than 0, and what it said."""
+
+
 def wall_seconds(*arguments: str) -> float:
     """Wall time of a new Python process, in an empty folder that is removed afterwards."""
     place = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with TemporaryDirectory() as folder:
         start = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=folder, env=place, capture_output=True, check=False
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         taken = time.perf_counter() - start
     if done.returncode != 0:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise ArithmeticError(f"{arguments} ended with the exit code {done.returncode}: {last}")
+        lines = done.stdout.splitlines()
+        why = [line for line in lines if "failed" in line or "Error" in line] or lines[-1:]
+        raise Failed(f"exit code {done.returncode}: {'; '.join(why)}")
     return taken
 
 
@@ -58,12 +69,16 @@ def command_rows(*names: str) -> Iterator[Row]:
     wall_seconds("-c", BARE)  # the first run may read from a cold disk
     for name in names or COMMANDS:
         arguments, limit, repeats = COMMANDS[name]
-        if repeats > 1:
-            wall_seconds("-m", "hedgerow", *arguments)
-        pairs = [
-            (wall_seconds("-m", "hedgerow", *arguments), wall_seconds("-c", BARE))
-            for _ in range(repeats)
-        ]
+        try:
+            if repeats > 1:
+                wall_seconds("-m", "hedgerow", *arguments)
+            pairs = [
+                (wall_seconds("-m", "hedgerow", *arguments), wall_seconds("-c", BARE))
+                for _ in range(repeats)
+            ]
+        except Failed as error:
+            yield Row(f"start/{name}", None, BARE, 0.0, "ms", "<=", limit, failure=str(error))
+            continue
         ratio, value = median(a / b for a, b in pairs), median(a for a, _ in pairs)
         yield Row(f"start/{name}", ratio, BARE, 1000 * value, "ms", "<=", limit)
 

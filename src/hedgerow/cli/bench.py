@@ -36,8 +36,8 @@ def bench(
     be compared.
 
     `simulate` compares whole games of every algorithm (validation, protocol, regret) with reading
-    the same losses once. Each ratio is followed by half the distance between its quartiles. Exit
-    code 1: a limit is exceeded.
+    the same losses once; its limits are for compiled sums, which `make setup` builds. Each ratio is
+    followed by half the distance between its quartiles. Exit code 1: a limit is exceeded.
     """
     known = QUICK_BENCHMARKS if quick else BENCHMARKS
     if name is not None and name not in known:
@@ -66,7 +66,7 @@ def bench(
                 limit,
                 VERDICTS[row.passed],
                 row.against or "",
-                f"{value} {row.unit}",
+                row.failure or f"{value} {row.unit}",
             )
         OUT.print(table)
     return 1 if any(row.passed is False for row in rows) else 0

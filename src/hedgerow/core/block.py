@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, require_lattice, to_units
+from hedgerow.core.losses import Linear
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
+from hedgerow.core.sums import few, sum_rows, sum_unit_rows
 
 ABSENT = -1  # the play of an absent client
 CACHE_ELEMENTS = 2**16
 CHECKED_AT_ONCE = 2**17  # elements: two passes over them read the memory once
+GRAIN = 64  # rounds that are summed together, or more if they have few numbers
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Block:
     segments: Units | None = None
     cuts: tuple[int, ...] = ()
     grains: Array | None = None
-    grain_ends: tuple[int, ...] = ()
+    grain_ends: np.ndarray | None = None
 
     @classmethod
     def of(cls, losses: Array) -> Block:
@@ -95,6 +98,12 @@ class Block:
         """Losses of each expert at each decider, summed over the rounds, in lattice units."""
         assert self.segments is not None, "only a checked block of linear losses has sums"
         return self.segments[0] if len(self.segments) == 1 else self.segments.sum(axis=0)
+
+    @cached_property
+    def common_segments(self) -> Units:
+        """`segments`, summed over the deciders."""
+        assert self.segments is not None, "only a checked block of linear losses has sums"
+        return self.segments.sum(axis=1)
 
     def answered(self, plays: np.ndarray | Plays) -> Array:
         """Return the losses, with a sleeping expert charged what its client pays.
@@ -233,42 +242,45 @@ def check(
         rounds,
     )
     segments, grains, ends = _sums(block, setting, first_round, cuts)
-    return replace(
-        block, segments=to_units(segments), cuts=cuts, grains=grains, grain_ends=tuple(ends)
-    )
+    return replace(block, segments=to_units(segments), cuts=cuts, grains=grains, grain_ends=ends)
 
 
 def _sums(
     block: Block, setting: Setting, first_round: int, cuts: tuple[int, ...]
-) -> tuple[Array, Array, list[int]]:
-    """Check the range of all losses and sum them, between cuts and in grains, with their ends.
+) -> tuple[Array, Array, np.ndarray]:
+    """Check the range of all losses and sum them, between cuts and in grains, with their ends."""
+    losses, family = block.losses, setting.family
+    _, *shape = losses.shape
+    step = max(GRAIN, few() // (shape[0] * shape[1]))
+    parts = [[*range(start + step, stop, step), stop] for start, stop in pairwise((0, *cuts))]
+    ends = np.array([end for part in parts for end in part])
+    starts, grains = np.append(0, ends[:-1]), np.empty((len(ends), *shape))
+    if not (isinstance(family, Linear) and sum_unit_rows(losses, starts, ends, grains)):
+        _sum_in_pieces(block, setting, first_round, starts, ends, grains)
+    require_lattice(losses[: min(max(1, CACHE_ELEMENTS // losses[0].size), cuts[0])])
+    if len(cuts) == len(ends):
+        return grains, grains, ends
+    segments, last = np.empty((len(cuts), *shape)), np.cumsum([len(part) for part in parts])
+    sum_rows(grains, np.append(0, last[:-1]), last, segments)
+    return segments, grains, ends
 
-    A few rounds at a time are checked and summed while they are in the cache.
-    """
-    losses, present, family = block.losses, block.present, setting.family
-    rounds, *shape = losses.shape
-    step = max(1, CHECKED_AT_ONCE // (shape[0] * shape[1]))
-    segments = np.empty((len(cuts), *shape))
-    grains = np.empty((rounds // step + len(cuts) + 1, *shape))
-    ends: list[int] = []
-    start = cut = first = 0
-    while start < rounds:
-        stop = min(start + step, rounds)
-        inside = bisect_right(cuts, stop, cut)
-        stop = cuts[inside - 1] if inside > cut else stop
-        masks = None if present is None else present[start:stop]
-        family.check(family.word, losses[start:stop], first_round + start, masks)
-        if start == 0:  # every loss of the first piece; later pieces: their sums
-            require_lattice(losses[: min(max(1, CACHE_ELEMENTS // losses[0].size), cuts[0])])
-        while start < stop:
-            end = min(cuts[cut], stop)
-            np.add.reduce(losses[start:end], axis=0, out=grains[len(ends)])
-            ends.append(end)
-            start = end
-            if end == cuts[cut]:
-                if first + 1 == len(ends):
-                    segments[cut] = grains[first]
-                else:
-                    np.add.reduce(grains[first : len(ends)], axis=0, out=segments[cut])
-                first, cut = len(ends), cut + 1
-    return segments, grains[: len(ends)], ends
+
+def _sum_in_pieces(
+    block: Block,
+    setting: Setting,
+    first_round: int,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    grains: Array,
+) -> None:
+    """Check and sum a few rounds at a time, while they are in the cache."""
+    losses, family, at = block.losses, setting.family, 0
+    while at < len(ends):
+        first = starts[at]
+        until = first + max(1, CHECKED_AT_ONCE // losses[0].size)
+        after = max(at + 1, int(np.searchsorted(ends, until, side="right")))
+        here = slice(first, ends[after - 1])
+        present = None if block.present is None else block.present[here]
+        family.check(family.word, losses[here], first_round + int(first), present)
+        sum_rows(losses, starts[at:after], ends[at:after], grains[at:after])
+        at = after

@@ -21,7 +21,7 @@ UNITS_PER_LOSS = 2**20
 MOST_LOSSES = 2**43 - 1
 MOST_EXACT = 2**33  # sums below it are exact in float64, where secure noise is added
 ONE = np.float64(1.0).view(np.uint64)
-_AT_ONCE = 2**14
+_AT_ONCE = 2**13  # numbers that stay in the cache; arrays of them need no new pages
 
 
 def round_to_lattice(losses: npt.ArrayLike) -> Array:
@@ -95,10 +95,17 @@ def clip_to_lattice(
 
 def to_units(sums: npt.ArrayLike) -> Units:
     """Convert sums of lattice losses to exact integer units; refuse values off the lattice."""
-    scaled = np.multiply(sums, UNITS_PER_LOSS, dtype=np.float64)
+    given = np.asarray(sums, np.float64)
+    if given.size > _AT_ONCE:
+        whole, flat = np.empty(given.shape, np.int64), given.reshape(-1)
+        for first in range(0, len(flat), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            whole.reshape(-1)[part] = to_units(flat[part])
+        return whole
+    scaled = given * UNITS_PER_LOSS
     units = scaled.astype(np.int64)
     if (units != scaled).any():
-        off = float(np.ravel(sums)[np.ravel(units != scaled).argmax()])
+        off = float(np.ravel(given)[np.ravel(units != scaled).argmax()])
         raise InvalidValue(
             f"Expected a sum of losses={off!r} on the lattice 2^-20 "
             "(environments round losses with round_to_lattice)."
@@ -108,9 +115,11 @@ def to_units(sums: npt.ArrayLike) -> Units:
 
 def require_lattice(losses: Array) -> None:
     """Refuse losses off the lattice."""
-    scaled = losses * UNITS_PER_LOSS
-    if not (np.rint(scaled) == scaled).all():
-        to_units(losses)  # names the first one
+    flat = losses.reshape(-1)
+    for first in range(0, len(flat), _AT_ONCE):
+        scaled = flat[first : first + _AT_ONCE] * UNITS_PER_LOSS
+        if (np.rint(scaled) != scaled).any():
+            to_units(losses)  # names the first one
 
 
 def from_units(units: Units | int) -> Array:

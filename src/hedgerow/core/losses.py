@@ -209,8 +209,8 @@ def _linear_value(records: Array, plays: np.ndarray) -> Array:
         # all deciders follow one expert: take a column instead of gathering
         if one is not None and one.size and (one == one[0]).all():
             return records[..., int(one[0])]
-        rows = records.reshape(-1, records.shape[-1])
-        return rows[np.arange(len(rows)), plays.reshape(-1)].reshape(plays.shape)
+        places = np.arange(0, records.size, records.shape[-1]).reshape(plays.shape) + plays
+        return records.reshape(-1).take(places)
     return np.einsum("...d,...d->...", records, plays)
 
 

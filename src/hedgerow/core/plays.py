@@ -62,11 +62,19 @@ class Plays:
 
     @classmethod
     def join(cls, parts: Sequence[Plays]) -> Plays:
-        """Return several plays one after the other."""
+        """Return several plays one after the other; a point that all players share is kept once."""
         if len(parts) == 1:
             return parts[0]
-        values, lengths = [part.values for part in parts], [part.lengths for part in parts]
-        return cls(np.concatenate(values), np.concatenate(lengths))
+        lengths = np.concatenate([part.lengths for part in parts])
+        if all(part.common for part in parts):
+            values = np.concatenate([part.values[:, :1] for part in parts])
+            return cls(np.broadcast_to(values, (len(values), *parts[0].values.shape[1:])), lengths)
+        return cls(np.concatenate([part.values for part in parts]), lengths)
+
+    @property
+    def common(self) -> bool:
+        """Whether all players surely share one point: it is then one view for all of them."""
+        return self.values.strides[1] == 0
 
     @property
     def rounds(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -50,6 +51,12 @@ class Engine:
         It is slow, and does what a deployment does.
         """
         return cls(algorithm, source, *_populations(Separate, algorithm, source), False)
+
+    @cached_property
+    def _in_spans(self) -> bool:
+        """Whether whole spans between exchanges can be played, if no masks forbid it."""
+        batched = self.fused and isinstance(self.clients, Batched) and self.deciders is None
+        return batched and isinstance(self.algorithm.client, SpanClient)
 
     def start(self) -> RunState:
         """Return the run after the opening broadcast."""
@@ -94,8 +101,7 @@ class Engine:
         plays: list[np.ndarray] = []
         exchanges = at = 0
         client, everyone = self.algorithm.client, self.clients
-        spans = self.fused and isinstance(client, SpanClient) and isinstance(everyone, Batched)
-        spans = spans and self.deciders is None and block.awake is None and not block.informs
+        spans = self._in_spans and block.awake is None and not block.informs
         while at < block.rounds:
             run, made = self.exchange(run, sinks)
             exchanges += made
@@ -187,8 +193,7 @@ class Engine:
                 f"{(block.rounds, setting.players, setting.experts)}."
             )
         domain = setting.family.domain
-        common = plays.values.strides[1] == 0  # one point for all players: check it once
-        if not domain.contains(plays.values[:, :1] if common else plays.values).all():
+        if not domain.contains(plays.values[:, :1] if plays.common else plays.values).all():
             raise InvalidValue(
                 f"{name} played a point outside {domain}. Project it with `family.domain.project`."
             )

@@ -26,7 +26,9 @@ from hedgerow.privacy.secure import SecureNoise
 EngineName = Literal["vectorised", "in_process", "summed"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 SHORT = 2**9  # rounds
-BLOCK_ELEMENTS = 2**22  # 32 MiB of float64: large enough to amortise Python overhead
+# Nearly 32 MiB of float64: large enough to amortise Python overhead, and small enough for the C
+# library to keep the memory between blocks. New pages would cost a quarter of drawing losses.
+BLOCK_ELEMENTS = 2**22 - 2**12
 
 
 class LastPlays(Sink):

@@ -142,8 +142,10 @@ def _charged_between(family: Family, block: Block, plays: Plays) -> np.ndarray:
     ends, cuts = np.cumsum(plays.lengths), np.array(block.cuts)
     starts = np.append(0, cuts[:-1])
     first, last = (np.searchsorted(ends, at, side="right") for at in (starts, cuts - 1))
-    points = plays.values[first]
-    sums = from_units(block.segments)
+    if plays.common:
+        sums, points = from_units(block.common_segments)[:, None], plays.values[:, :1][first]
+    else:
+        sums, points = from_units(block.segments), plays.values[first]
     paid = np.einsum("kid,kid->k", -sums if family.gains else sums, points)
     for at in np.flatnonzero(first != last):
         rounds = slice(starts[at], cuts[at])
@@ -259,19 +261,18 @@ class Recorder(Sink):
             self._paid = float(cumulative[-1])
 
     def _compare(self, block: Block, plays: np.ndarray | Plays, marks: np.ndarray) -> None:
-        sums = block.sums(plays)
-        if self.family.gains:
-            sums = -sums
-        reached = self._totals + np.cumsum(sums.sum(axis=1), axis=0)
+        sign = -1 if self.family.gains else 1
+        if block.awake is None:
+            common, own = block.common_segments, block.own_totals
+            self._plain_losses += sign * int(common.sum())
+        else:
+            sums = block.sums(plays)
+            common, own = sums.sum(axis=1), sums.sum(axis=0)
+            self._mean_awake += sign * _mean_of_awake(block.losses, block.awake)
+        common, own = (-common, -own) if self.family.gains else (common, own)
+        reached = self._totals + np.cumsum(common, axis=0)
         best = reached[np.searchsorted(block.cuts, marks)].min(axis=1)
         self._best += (from_units(best) / self.players).tolist()
-        if block.awake is None:
-            own = -block.own_totals if self.family.gains else block.own_totals
-            self._plain_losses += int((reached[-1] - self._totals).sum())
-        else:
-            own = sums.sum(axis=0)
-            mean = _mean_of_awake(block.losses, block.awake)
-            self._mean_awake += -mean if self.family.gains else mean
         self._totals = reached[-1]
         self._own = own if self._own is None else self._own + own
         if self._sequence is not None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import tomli_w
 
 from hedgerow.core.errors import HedgerowError, Interrupted, MissingData
+from hedgerow.core.validate import expect
 from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
@@ -161,6 +162,8 @@ def _reproduce(
     data = _data(experiment)
     with fresh_folder(out, experiment.id) as folder:
         configs, studies = experiment.studies(quick), {}
+        for name in configs:  # before hours of work
+            expect(Path(name).name == name, "study", name, "to be the name of one folder")
         now = identity(configs)
         origin = {
             "format": FORMAT,

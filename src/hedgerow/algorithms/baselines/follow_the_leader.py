@@ -22,7 +22,7 @@ from hedgerow.algorithms.shared.totals import (
     raw_certificate,
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import Array, Units
+from hedgerow.core.lattice import Array
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
@@ -51,8 +51,8 @@ class Leader(Adder):
         leader = np.argmin(state.totals, axis=-1)
         return np.broadcast_to(leader, (rounds, *leader.shape)), state
 
-    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
-        del noise, scratch
+    def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
+        del noise
         return np.repeat(np.argmin(totals, axis=-1), spans)[:, None]
 
 

@@ -21,11 +21,12 @@ from hedgerow.algorithms.shared.totals import (
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units
+from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.sums import sum_rows
 from hedgerow.core.validate import at_least, positive
 
 ZERO = 746  # exp(-746) and less are exactly 0 in floats
@@ -52,31 +53,26 @@ class Sampler(Adder):
 
     def choose(self, state: ClientState, coins: Array) -> np.ndarray:
         """Return one expert for each coin."""
-        above = state.totals - state.totals.min(axis=-1, keepdims=True)
-        mass = self.mass(above, np.empty(above.shape))
+        above = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
+        mass = np.cumsum(np.exp(-self.rate * above), axis=-1)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
 
-    def mass(self, above: Units, weights: Array) -> Array:
-        """Return the weights of each row of totals above the least, added up from the first on.
-
-        They are written over `weights`.
-        """
-        np.multiply(above, -self.rate / UNITS_PER_LOSS, out=weights)
-        np.exp(weights, out=weights)
-        return np.cumsum(weights, axis=-1, out=weights)
-
-    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
+    def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
         rows = np.repeat(np.arange(len(spans)), spans)
         coins = noise.draw("uniform", "play", rounds=len(rows))
         totals -= totals.min(axis=-1, keepdims=True)
-        weighty = totals.min(axis=0) * (self.rate / UNITS_PER_LOSS) < ZERO
-        if weighty.all():
-            mass = self.mass(totals, scratch)
-            return count_at_most(mass, rows, coins * mass[rows, -1:]).clip(max=self.experts - 1)
-        above = totals[:, weighty]  # the others add exactly 0
-        mass = self.mass(above, np.empty(above.shape))
+        weighty = totals.min(axis=0) * self.rate < ZERO  # the others add exactly 0
         experts = np.append(np.flatnonzero(weighty), self.experts - 1)
-        return experts[count_at_most(mass, rows, coins * mass[rows, -1:])]
+        mass = self._mass(totals if weighty.all() else totals[:, weighty])
+        return experts[count_at_most(mass, rows, coins * mass[-1][rows, None])]
+
+    def _mass(self, above: Array) -> Array:
+        """The weights (experts, rows) of rows of totals, added up from the first expert on."""
+        weights = np.multiply(above.T, -self.rate, order="C")
+        np.exp(weights, out=weights)
+        mass, each = np.empty(weights.shape), np.arange(len(weights))
+        sum_rows(weights, each, each + 1, mass, first=np.zeros(len(above)))
+        return mass
 
     def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
         """The same weights, restricted to the awake experts."""
@@ -87,29 +83,28 @@ class Sampler(Adder):
         return np.minimum((mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1), last)
 
 
-def count_at_most(rising: Array, rows: np.ndarray, limits: Array) -> np.ndarray:
-    """Count, for every limit (i, j), the entries of `rising[rows[i]]` that are at most the limit.
+def count_at_most(rising: Array, columns: np.ndarray, limits: Array) -> np.ndarray:
+    """Count, for every limit (i, j), the entries of column `columns[i]` that are at most the limit.
 
-    Rows of `rising` never fall, so halving finds all counts together.
+    Columns never fall, so halving finds all counts together.
 
-    >>> rising = np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]])
+    >>> rising = np.array([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
     >>> count_at_most(rising, np.array([0, 1]), np.full((2, 1), 2.0))
     array([[2],
            [3]])
     """
-    left = rising.shape[-1]
-    starts = (rows * left)[:, None]
-    found = np.repeat(starts, limits.shape[1], axis=1)
+    left, width = rising.shape
+    found = np.repeat(columns[:, None], limits.shape[1], axis=1)  # the place of the next entry
     at, entry, small = np.empty_like(found), np.empty(limits.shape), np.empty(limits.shape, bool)
     while left > 0:
         half = (left + 1) // 2
-        np.add(found, half - 1, out=at)
+        np.add(found, (half - 1) * width, out=at)
         rising.take(at, out=entry, mode="clip")  # every other mode makes a copy
         np.less_equal(entry, limits, out=small)
-        np.multiply(small, half, out=at)
+        np.multiply(small, half * width, out=at)
         found += at
         left -= half
-    return np.subtract(found, starts, out=found)
+    return np.floor_divide(found, width, out=found)
 
 
 @dataclass(frozen=True)

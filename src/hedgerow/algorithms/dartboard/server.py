@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice, pairwise
 from math import log
 from typing import Any, ClassVar
 
@@ -24,10 +23,10 @@ from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
+from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
-LONG = 256  # numbers in a row
 SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 
 
@@ -113,25 +112,26 @@ class DartboardServer:
         head = run.clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
         anchors = _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0))
         coins = _Coins.of(self, losses, due, head, noise)
-        draws = _Draws(self, coins, anchors, due[coins.exchanges].tolist(), noise)
+        times = due[coins.exchanges]
+        draws = _Draws(self, coins, anchors, times, noise)
         expert, switches = state.expert, state.switches
-        done, changed, followed = len(due), [0], [expert]
-        for coin, exchange in enumerate(coins.exchanges):
+        done, left_at, followed = len(due), [], [expert]
+        for coin, exchange in enumerate(coins.exchanges.tolist()):
             if coins.stays(coin, expert):
                 continue
             expert = draws.next(coin, switches)
             switches += 1
-            changed.append(draws.times[coin])
+            left_at.append(coin)
             followed.append(expert)
-            if self.over(switches):
+            if switches == self.draws:
                 done = exchange + 1
                 break
         last, exchanges = int(due[done - 1]), state.exchanges + done
-        (near,) = anchors.nearest([last])
-        totals = to_units(anchors.totals(last, near))
+        totals = to_units(anchors.totals(due[done - 1 : done])[0])
         state = ServerState(totals, expert, switches, exchanges)
         left = None if self.over(switches) else self.schedule.wait(exchanges) - (rounds - last)
-        plays = np.repeat(followed, np.diff([*changed, rounds]))
+        lengths = np.diff(times[left_at], prepend=0, append=rounds)
+        plays = np.repeat(followed, lengths)
         return after_rounds(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
@@ -189,7 +189,7 @@ class _Coins:
     such a coin, else its row in `leaves` (coin, expert), which says for which experts it does.
     """
 
-    exchanges: list[int]
+    exchanges: np.ndarray
     sure: list[int]
     rows: list[int]
     leaves: np.ndarray
@@ -219,7 +219,7 @@ class _Coins:
             ]
         )
         return cls(
-            exchanges.tolist(),
+            exchanges,
             [*np.cumsum(sure[::-1])[::-1].tolist(), 0],
             np.where(sure, -1, np.cumsum(~sure) - 1).tolist(),
             coin.hidden(lost, uniform[unsure][:, None]),
@@ -232,7 +232,7 @@ class _Coins:
 
 
 class _Draws:
-    """The draws of a block. Noise, never too much, and scores are prepared in a few large pieces.
+    """The draws of a block. Noise, never too much, and penalties are prepared in large pieces.
 
     `times` are the rounds of the coins.
     """
@@ -242,28 +242,24 @@ class _Draws:
         server: DartboardServer,
         coins: _Coins,
         anchors: _Anchors,
-        times: list[int],
+        times: np.ndarray,
         noise: Noise,
     ) -> None:
-        self.server, self.coins, self.anchors, self.noise = server, coins, anchors, noise
-        self.times, self.nearest = times, anchors.nearest(times)
+        self.server, self.coins, self.anchors = server, coins, anchors
+        self.times, self.noise = times, noise
         self.noisy = np.empty(server.experts)
         self.rows, self.used = np.empty((0, server.experts)), 0
-        self.penalties, self.sure = np.empty((0, server.experts)), 0
+        self.penalties, self.first = np.empty((0, server.experts)), 0
 
     def next(self, coin: int, switches: int) -> int:
         """Return the expert that is drawn after a coin, after `switches` draws."""
         if self.used == len(self.rows):
             self.rows, self.used = self._noise(coin, switches), 0
-        drawn = self.rows[self.used]
+        if coin - self.first >= len(self.penalties):
+            self.penalties, self.first = self._penalties(coin, switches), coin
+        drawn, penalties = self.rows[self.used], self.penalties[coin - self.first]
         self.used += 1
-        if self.coins.rows[coin] >= 0:
-            scores = self.anchors.totals(self.times[coin], self.nearest[coin])
-            return self.server.selection.chosen(scores, drawn)
-        if self.sure == len(self.penalties):
-            self.penalties, self.sure = self._of_sure(coin), 0
-        self.sure += 1
-        return int(np.subtract(drawn, self.penalties[self.sure - 1], out=self.noisy).argmax())
+        return int(np.subtract(drawn, penalties, out=self.noisy).argmax())
 
     def _noise(self, coin: int, switches: int) -> Array:
         """The coins that are sure to show "leave" need theirs too, up to the limit on draws."""
@@ -272,18 +268,12 @@ class _Draws:
         count = count if server.draws is None else min(count, server.draws - switches)
         return server.selection.draw_noise(count, server.experts, self.noise)
 
-    def _of_sure(self, coin: int) -> Array:
-        """The penalties of the next coins that are sure to show "leave".
-
-        With a limit on draws, of one coin only: the others may never be drawn.
-        """
-        most = max(1, CACHE_ELEMENTS // self.server.experts) if self.server.draws is None else 1
-        rest = range(coin, len(self.times))
-        sure = list(islice((i for i in rest if self.coins.rows[i] < 0), most))
-        found = np.empty((len(sure), self.server.experts))
-        for scores, i in zip(found, sure, strict=True):
-            self.anchors.totals(self.times[i], self.nearest[i], scores)
-        return self.server.selection.penalties(found)
+    def _penalties(self, coin: int, switches: int) -> Array:
+        """The penalties at this coin and at later ones, whatever they show; not too many."""
+        server = self.server
+        count = max(1, CACHE_ELEMENTS // server.experts)
+        count = count if server.draws is None else min(count, server.draws - switches)
+        return server.selection.penalties(self.anchors.totals(self.times[coin : coin + count]))
 
 
 def _sums(groups: Array, chosen: np.ndarray) -> Array:
@@ -304,15 +294,6 @@ def _sums(groups: Array, chosen: np.ndarray) -> Array:
     return found
 
 
-def _running(sums: Array) -> Array:
-    """Sums of each row and all before it, in place; numpy is slow where rows are long."""
-    if sums.shape[1] < LONG:
-        return np.cumsum(sums, axis=0, out=sums)
-    for before, row in pairwise(sums):
-        row += before
-    return sums
-
-
 @dataclass(frozen=True)
 class _Anchors:
     """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`.
@@ -320,7 +301,7 @@ class _Anchors:
     `rows` are all loss vectors, one after the other.
     """
 
-    at: tuple[int, ...]
+    at: np.ndarray
     scores: Array
     rows: Array
     clients: int
@@ -329,27 +310,21 @@ class _Anchors:
     def of(cls, block: Block, before: Units) -> _Anchors:
         """Uses the sums computed when the block was checked, plus the losses before the block."""
         assert block.grains is not None
-        scores = np.empty((len(block.grains) + 1, len(before)))
-        scores[0] = from_units(before)
-        np.add.reduce(block.grains, axis=1, out=scores[1:])
-        return cls(
-            (0, *block.grain_ends),
-            _running(scores),
-            block.losses.reshape(-1, block.losses.shape[2]),
-            block.losses.shape[1],
-        )
+        assert block.grain_ends is not None
+        _, clients, experts = block.losses.shape
+        scores, ends = np.empty((len(block.grains) + 1, experts)), np.arange(len(block.grains) + 1)
+        scores[0], ends = from_units(before), ends * clients
+        grains = block.grains.reshape(-1, experts)
+        sum_rows(grains, ends[:-1], ends[1:], scores[1:], first=scores[0])
+        at, rows = np.append(0, block.grain_ends), block.losses.reshape(-1, experts)
+        return cls(at, scores, rows, clients)
 
-    def nearest(self, times: list[int]) -> list[int]:
-        """Return, for each round, the number of the nearest anchor."""
-        middles = np.add(self.at[1:], self.at[:-1]) / 2
-        return np.searchsorted(middles, times).tolist()
-
-    def totals(self, at: int, anchor: int, out: Array | None = None) -> Array:
-        """The total losses before round `at`, from the nearest anchor."""
-        known, rows, clients = self.at[anchor], self.rows, self.clients
-        if at >= known:
-            more = np.add.reduce(rows[known * clients : at * clients])
-            return np.add(self.scores[anchor], more, out)
-        return np.subtract(
-            self.scores[anchor], np.add.reduce(rows[at * clients : known * clients]), out
-        )
+    def totals(self, times: np.ndarray) -> Array:
+        """The total losses before each of these rounds, from the nearest anchors."""
+        anchors = np.searchsorted((self.at[1:] + self.at[:-1]) / 2, times)
+        known, found = self.at[anchors], np.empty((len(times), self.scores.shape[1]))
+        starts, stops = np.minimum(known, times), np.maximum(known, times)
+        sum_rows(self.rows, starts * self.clients, stops * self.clients, found)
+        found *= np.where(known < times, 1.0, -1.0)[:, None]
+        found += self.scores[anchors]
+        return found

@@ -12,13 +12,14 @@ import numpy as np
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice, to_units
+from hedgerow.core.lattice import Array, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.losses import Gains
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
+from hedgerow.core.sums import sum_rows
 from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import expect
 
@@ -78,11 +79,11 @@ class Adder(ABC):
         return LossSums(state.losses), state
 
     @abstractmethod
-    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
+    def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
         """Return the plays where `totals[i]` are the last known ones for `spans[i]` rounds.
 
-        They have shape (rounds, clients), or (rounds, 1) if all clients play the same. `totals`,
-        and `scratch` of the same shape, may be overwritten.
+        They have shape (rounds, clients), or (rounds, 1) if all clients play the same. `totals` are
+        losses, less one number for all experts, and may be overwritten.
         """
 
 
@@ -130,18 +131,21 @@ class ManySums:
         noise = source.everyone("client", len(clients.losses))
         due = schedule.due(run.round, run.remaining, rounds)
         spans = np.diff(np.concatenate([[0], due, [rounds]]))
-        scratch = np.empty((1, self.client.experts))
-        plays = [self.client.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
+        known = clients.totals[:1]
+        plays = [self.client.follow(from_units(known - known.min()), spans[:1], noise)]
         if len(due) == 0:
             held = clients.losses + to_units(reports.sum(axis=0))
             after, left = ClientState(clients.totals, held), run.remaining - rounds
         else:
             last = server.totals + clients.losses.sum(axis=0)
             last += to_units(reports[: due[0]].sum(axis=(0, 1)))
-            for first, known, scratch in _known(reports, last, due, schedule):
-                last = known[-1].copy()
-                here = spans[first + 1 : first + 1 + len(known)]
-                plays.append(self.client.follow(known, here, noise, scratch))
+            least = last.min()
+            above = from_units(last - least)
+            for first, totals in _known(reports, above, due):
+                above = totals[-1].copy()
+                here = spans[first + 1 : first + 1 + len(totals)]
+                plays.append(self.client.follow(totals, here, noise))
+            last = least + to_units(above)
             held = to_units(reports[due[-1] :].sum(axis=0))
             after = ClientState(np.broadcast_to(last, held.shape), held)
             server = ServerState(last, server.exchanges + len(due))
@@ -150,34 +154,26 @@ class ManySums:
         return RunState(run.round + rounds, after, None, server, left), Trace(shown, len(due))
 
 
-def _known(
-    reports: Array, first: Units, due: np.ndarray, schedule: Schedule
-) -> Iterator[tuple[int, Units, Array]]:
+def _known(reports: Array, first: Array, due: np.ndarray) -> Iterator[tuple[int, Array]]:
     """Yield the totals of all clients before the rounds `due`, as many as fit in the cache.
 
-    Each part comes with its place in `due` and with scratch space of its shape; `first` are the
-    totals before `due[0]`. The arrays are used again.
+    Each part comes with its place in `due`; `first` are the totals before `due[0]`. The array is
+    used again. Floats add losses exactly up to 2^33. An expert that lost more than that is behind
+    whatever its last bits are.
     """
-    experts = reports.shape[-1]
-    some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
-    units, scratch = np.empty((some, experts), np.int64), np.empty((some, experts))
+    _, clients, experts = reports.shape
+    rows, some = reports.reshape(-1, experts), max(2, CACHE_ELEMENTS // 2 // experts)
+    kept, ends = np.empty((min(len(due), some), experts)), due * clients
     for at in range(0, len(due), some):
-        here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
-        skip = 1 if at == 0 else 0
-        known, sums = units[: len(here) - 1 + skip], scratch[: len(here) - 1 + skip]
-        early, equal = schedule.split(reports, here)
-        for place, batch in enumerate(early, skip):
-            np.add.reduce(batch, axis=0, out=sums[place])
-        # the fastest sum over a middle axis
-        np.einsum("gid->gd", equal, out=sums[skip + len(early) :])
-        sums[skip:] *= UNITS_PER_LOSS
-        np.copyto(known[skip:], sums[skip:], casting="unsafe")
-        if (known[skip:] != sums[skip:]).any():
-            to_units(sums[skip:] / UNITS_PER_LOSS)  # raises
-        known[0] = first if at == 0 else known[0] + first
-        np.cumsum(known, axis=0, out=known)
-        first = known[-1].copy()
-        yield at, known, sums
+        totals = kept[: len(due) - at]
+        if at == 0:
+            totals[0] = first
+            sum_rows(rows, ends[: len(totals) - 1], ends[1 : len(totals)], totals[1:], first)
+        else:
+            here = slice(at, at + len(totals))
+            sum_rows(rows, ends[at - 1 :][: len(totals)], ends[here], totals, first)
+        first = totals[-1].copy()
+        yield at, totals
 
 
 def sums_of_losses(setting: Setting, experts: int | None = None) -> dict[str, Range]:
