@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.core.block import ABSENT
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, check_unit_range, to_units
 from hedgerow.core.losses import Clipped, Family, Gains, Linear
@@ -153,3 +154,12 @@ def test_gradients_of_linear_families_attain_their_bound(family: Family, norm: A
     assert family.smoothness("l1", 3) == family.smoothness("l2", 3) == 0.0
     charges = family.value(extreme, np.broadcast_to(np.eye(3)[:, None], (3, len(extreme), 3)))
     assert (charges.min(), charges.max()) == family.bounds
+
+
+@pytest.mark.parametrize("family", [Linear(), Gains(0.0, 1.0)])
+def test_an_absent_client_pays_its_own_zero_and_a_wrong_expert_is_refused(family: Family) -> None:
+    records = np.array([[[0.5, 1.0], [0.0, 0.0]], [[0.25, 0.75], [0.5, 0.25]]])
+    paid = family.value(records, np.array([[0, ABSENT], [1, 0]]))
+    assert np.abs(paid).tolist() == [[0.5, 0.0], [0.75, 0.5]]
+    with pytest.raises(IndexError):
+        family.value(records, np.array([[0, 2], [1, 0]]))
