@@ -179,14 +179,28 @@ def test_a_checked_block_is_the_same_without_compiled_code(seed: int, odd: float
             patch.setattr(sums, "compiled", module)
             try:
                 block = check(Block.of(losses), setting, 0, rounds, marks)
-                found.append((block.segments, block.grains, block.grain_ends))
+                assert block.grains is not None
+                assert block.grain_ends is not None
+                upto = np.add.accumulate(losses)[block.grain_ends - 1]  # exact, on the lattice
+                assert (np.cumsum(block.grains, axis=0) == upto).all()
+                assert set(block.cuts) <= set(block.grain_ends.tolist())
+                found.append(block.segments)
             except InvalidValue as error:
                 found.append(str(error))
     ours, theirs = found
-    if isinstance(ours, str):
-        assert ours == theirs
-    else:
-        assert all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs, strict=True))
+    assert ours == theirs if isinstance(ours, str) else ours.tobytes() == theirs.tobytes()
+
+
+def test_a_block_with_a_mask_is_refused() -> None:
+    """Checks skip what lies under a mask, and sums do not."""
+    hidden = np.ma.masked_array(np.full((4, 2, 3), 7.0), mask=True)
+    present = np.ma.masked_array(np.ones((4, 2), bool), mask=True)
+    for block in (Block.of(hidden), Block(np.zeros((4, 2, 3)), hidden)):
+        with pytest.raises(InvalidValue, match="got MaskedArray"):
+            check(block, Setting(2, 3, 4), 0, 4)
+    zeros = np.zeros((4, 2, 3))
+    with pytest.raises(InvalidValue, match=r"present to be boolean .* got MaskedArray"):
+        check(Block(zeros, zeros, present=present), Setting(2, 3, 4), 0, 4)
 
 
 @needs_compiled

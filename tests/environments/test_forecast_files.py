@@ -15,6 +15,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.core.environment import Feature
 from hedgerow.core.lattice import round_to_lattice
+from hedgerow.environments.recorded.table import is_missing
 from hedgerow.studies.config import from_table, to_table
 
 GOOD = (
@@ -67,6 +68,16 @@ def test_masked_forecasts_and_targets_are_missing() -> None:
     for target in (np.ma.masked_array(["a", "a", "b"], mask=came.mask), ["a", "a", np.ma.masked]):
         wrong, _ = hr.forecast_losses(words, target, loss="zero_one")
         assert np.array_equal(wrong, [[np.nan, 1], [0, 0], [np.nan, np.nan]], equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_gap_is_a_gap_in_every_precision(kind: Any) -> None:
+    gap = np.array([1.0, np.nan], kind)
+    assert (
+        is_missing(gap).tolist() == is_missing(np.array([*gap], object)).tolist() == [False, True]
+    )
+    losses, _ = hr.forecast_losses([[*gap]], [kind(1.0)], loss="zero_one")
+    assert np.isnan(losses).tolist() == [[False, True]]
 
 
 def test_zero_one_takes_texts_numbers_and_gaps() -> None:

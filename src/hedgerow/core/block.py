@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -132,15 +133,21 @@ class Block:
         return to_units(self.losses[:last].sum(axis=(0, 1)))
 
 
+def _plain(array: object) -> bool:
+    """Whether this is an array without a mask: a check skips what is masked, and a sum does not."""
+    return isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+
+
+def _kind(array: Any) -> str:
+    plain = _plain(array)
+    return f"{array.dtype} of shape {array.shape}" if plain else type(array).__name__
+
+
 def _check_shape(name: str, records: Array, rounds: int, rows: int, width: int | None) -> None:
-    if not isinstance(records, np.ndarray) or records.dtype != np.float64 or records.ndim != 3:
-        kind = (
-            f"{records.dtype} of shape {records.shape}"
-            if isinstance(records, np.ndarray)
-            else type(records).__name__
-        )
+    if not _plain(records) or records.dtype != np.float64 or records.ndim != 3:
         raise InvalidValue(
-            f"Expected {name} to be float64 of shape (rounds, clients, width), got {kind}."
+            f"Expected {name} to be float64 of shape (rounds, clients, width), "
+            f"got {_kind(records)}."
         )
     expected = (rounds, rows, records.shape[2] if width is None else width)
     if records.shape != expected:
@@ -148,13 +155,8 @@ def _check_shape(name: str, records: Array, rounds: int, rows: int, width: int |
 
 
 def _check_mask(name: str, mask: np.ndarray, shape: tuple[int, ...]) -> None:
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != shape:
-        kind = (
-            f"{mask.dtype} of shape {mask.shape}"
-            if isinstance(mask, np.ndarray)
-            else type(mask).__name__
-        )
-        raise InvalidValue(f"Expected {name} to be boolean of shape {shape}, got {kind}.")
+    if not _plain(mask) or mask.dtype != np.bool_ or mask.shape != shape:
+        raise InvalidValue(f"Expected {name} to be boolean of shape {shape}, got {_kind(mask)}.")
 
 
 def _check_masks(block: Block, first_round: int) -> None:

@@ -107,7 +107,7 @@ def require_columns(
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Where a value is None, NaN or an empty text."""
     found = [
-        value is None or value == "" or (isinstance(value, float) and isnan(value))
+        value is None or value == "" or (isinstance(value, float | np.floating) and isnan(value))
         for value in values.ravel()
     ]
     return np.array(found, bool).reshape(values.shape)
