@@ -209,7 +209,10 @@ def _linear_value(records: Array, plays: np.ndarray) -> Array:
         # all deciders follow one expert: take a column instead of gathering
         if one is not None and one.size and (one == one[0]).all():
             return records[..., int(one[0])]
-        places = np.arange(0, records.size, records.shape[-1]).reshape(plays.shape) + plays
+        width = records.shape[-1]
+        if plays.size and plays.min() < 0:  # of an absent client: the last loss of its own row, 0
+            plays = plays % width
+        places = np.arange(0, records.size, width).reshape(plays.shape) + plays
         return records.reshape(-1).take(places)
     return np.einsum("...d,...d->...", records, plays)
 
