@@ -109,7 +109,7 @@ def experiment_pages(stored: Path) -> dict[str, str]:
     ]
     if results:
         lines += [
-            f"Numbers come from stored runs of version {table['version']}. The command prints those of the version you use.",
+            f"Verdicts and numbers come from stored runs of version {table['version']}. Where there are none, the run is not stored: the command prints them.",
             "",
         ]
     for id, experiment in EXPERIMENTS.items():

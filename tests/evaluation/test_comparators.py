@@ -257,3 +257,13 @@ def test_bad_numbers_of_switches_are_named(hedgerow: Command, value: str, messag
     answer = hedgerow("run", "study.toml", "--set", f"comparator_switches={value}")
     assert answer.code == 2
     assert message in answer.err
+
+
+def test_an_absent_client_pays_nothing_beside_one_that_plays() -> None:
+    """The last expert of the client before it always loses; that is not charged to the absent."""
+    losses = np.zeros((40, 3, 2))
+    losses[:, :, 1] = 1.0
+    losses[10:30, 1] = np.nan
+    game = RecordedArray(losses, missing="absent")
+    result, _ = run_one(FollowTheLeader().build(game.setting), game, "leader", 0)
+    assert result.loss[-1] == result.regret[-1] <= 1.0
