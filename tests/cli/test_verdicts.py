@@ -139,7 +139,10 @@ def test_bench_compares_with_its_limits(
     shown = answer.document()["rows"]
     assert all(
         set(row)
-        == {*("name", "ratio", "spread", "against", "op"), *("limit", "passed", "value", "unit")}
+        == {
+            *("name", "ratio", "spread", "against", "op", "failure"),
+            *("limit", "passed", "value", "unit"),
+        }
         for row in shown
     )
     assert [row["passed"] for row in shown] == [code == 0, None]
