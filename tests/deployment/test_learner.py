@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
-from hedgerow.deployment.client import _array_bytes
+from hedgerow.deployment.client_ledger import array_bytes
 from hedgerow.deployment.learner import ClientLearner, NoReply
 from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
 
@@ -281,4 +281,4 @@ def test_losses_cannot_be_guessed_from_a_ledger(place: Path) -> None:
 
 def test_a_ledger_names_what_it_cannot_keep() -> None:
     with pytest.raises(InvalidValue, match="at most one axis, not of 2"):
-        _array_bytes(np.zeros((2, 3)))
+        array_bytes(np.zeros((2, 3)))

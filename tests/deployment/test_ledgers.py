@@ -19,6 +19,7 @@ import pytest
 
 import hedgerow.deployment.account
 import hedgerow.deployment.client
+import hedgerow.deployment.client_ledger
 import hedgerow.deployment.server
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment import chain as chains
@@ -448,6 +449,7 @@ def durable_points(study: SimulatedStudy, play: Callable[[], None]) -> dict[str,
         for module in (
             hedgerow.deployment.account,
             hedgerow.deployment.client,
+            hedgerow.deployment.client_ledger,
             hedgerow.deployment.server,
         ):
             patch.setattr(module, "open_database", noted)

@@ -219,10 +219,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_allowed():
             return
         try:
-            self._reply(*replied(self._port.answer, text))
+            found = replied(self._port.answer, text)
         except BaseException as error:
             self._port.fail(error)
             raise
+        try:
+            self._reply(*found)
+        except OSError:  # the application has hung up; it may ask again
+            self.close_connection = True
 
     def _reply(self, status: int, document: dict[str, Any]) -> None:
         self._send(status, json.dumps(document).encode() + b"\n", "application/json")

@@ -12,42 +12,27 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.messages import decode, decode_state, encode, encode_state
+from hedgerow.core.messages import decode, encode
 from hedgerow.core.protocol import Algorithm, Context
-from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
 from hedgerow.deployment.account import CHARGED, Account
 from hedgerow.deployment.chain import Chain
+from hedgerow.deployment.client_ledger import FILE, SCHEMA, ClientLedger, Game, array_bytes
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.database import NAMED, open_database, point
+from hedgerow.deployment.database import open_database, point
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.manifest import NOT_PRIVATE, Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
-
-FILE = "study.db"
-SCHEMA = (
-    chains.SCHEMA
-    + NAMED
-    + """
-CREATE TABLE IF NOT EXISTS game(
-    id INTEGER PRIMARY KEY CHECK(id = 0), round INTEGER NOT NULL, remaining INTEGER,
-    exchange INTEGER NOT NULL, state BLOB NOT NULL, noise BLOB NOT NULL, play BLOB, awake BLOB,
-    last BLOB, behind INTEGER);
-CREATE TABLE IF NOT EXISTS inbox(round INTEGER PRIMARY KEY, hash BLOB NOT NULL, play BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS outbox(
-    exchange INTEGER PRIMARY KEY, message BLOB, hash BLOB NOT NULL, done INTEGER NOT NULL);
-"""
-)
 
 
 class Link(Protocol):
@@ -81,20 +66,7 @@ Agree = Callable[[Manifest, Algorithm, Guarantee | None], bool]
 """Asked before a study is joined: the manifest, what was rebuilt, and what will be charged."""
 
 
-class _Game(NamedTuple):
-    """Where the client stands; replaced as a whole."""
-
-    round: int
-    remaining: int | None
-    exchange: int
-    state: Any
-    play: np.ndarray | None = None  # of this round, if it is played
-    awake: np.ndarray | None = None  # the experts that were awake when it was played
-    last: np.ndarray | None = None  # the last play shown
-    behind: int | None = None  # the exchange of a late upload, until this client has caught up
-
-
-class StudyClient:
+class StudyClient(ClientLedger):
     """One study at one client.
 
     Parameters
@@ -108,10 +80,10 @@ class StudyClient:
     """
 
     def __init__(self, folder: str | Path, account: Account, link: Link) -> None:
-        self.folder, self.account, self.link = Path(folder), account, link
-        if not (self.folder / FILE).is_file():
-            raise NotJoined(f"{self.folder} holds no study. Join one first.")
-        self._database = open_database(self.folder / FILE, SCHEMA)
+        if not (Path(folder) / FILE).is_file():
+            raise NotJoined(f"{folder} holds no study. Join one first.")
+        super().__init__(Path(folder))
+        self.account, self.link = account, link
         with self._database.closed_if_it_fails():
             self._load()
 
@@ -210,27 +182,21 @@ class StudyClient:
                 f"{self.account.name!r}: its key or its charge is missing there."
             )
         self.name, self.index = name, self.manifest.index(name)
-        self.chain = Chain(database)
         self._greeted = self._parted = False
         self.boot = wire.UNKNOWN
         """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
-        last = database.one("SELECT body FROM log WHERE kind = 'answer' ORDER BY n DESC LIMIT 1")
-        self._last_answer = wire.NOTHING if last is None else bytes(last[0])[8:]
-        row = database.one(
-            "SELECT round, remaining, exchange, state, noise, play, awake, last, behind FROM game"
-        )
-        self._noise = PartyNoise(self.manifest.seed, b"" if row is None else bytes(row[4]))
+        self._last_answer = self.last_answer() or wire.NOTHING
+        noise = self.saved_noise()
+        self._noise = PartyNoise(self.manifest.seed, noise or b"")
         self._mine = Watched(self._noise.client(self.index, len(self.manifest.roster)))
-        if row is None:
-            with database.transaction("client start"):
-                self._game = _Game(0, 0, wire.NONE, self.algorithm.client.start(self._mine))
-                self._save(self._game)
-        else:
-            state = decode_state(self.algorithm.client.state, bytes(row[3]))
-            play, awake, last = map(_read_array, row[5:8])
-            self._game = _Game(row[0], row[1], row[2], state, play, awake, last, row[8])
+        if noise is not None:
+            self._game = self.saved_game(self.algorithm.client.state)
+            return
+        with database.transaction("client start"):
+            self._game = Game(0, 0, wire.NONE, self.algorithm.client.start(self._mine))
+            self._save(self._game)
 
     # -- exchanges ---------------------------------------------------------------------------------
 
@@ -306,8 +272,7 @@ class StudyClient:
             raise Distrusted("The server's welcome answers another hello.")
         if welcome.exchange < self._game.exchange:
             raise Distrusted("The server's ledger is older than what this client has seen.")
-        own = self._database.one("SELECT hash FROM outbox WHERE exchange = ?", (welcome.uploaded,))
-        if (welcome.uploaded >= 0 and (own is None or bytes(own[0]) != welcome.hash)) or (
+        if (welcome.uploaded >= 0 and self.released(welcome.uploaded) != welcome.hash) or (
             self.chain.head_at(welcome.count) != welcome.head
         ):
             raise Distrusted(
@@ -392,10 +357,8 @@ class StudyClient:
             with self._database.transaction("client return"):
                 self._set(behind=None)
             return
-        row = self._database.one("SELECT hash FROM outbox WHERE exchange = ?", (late,))
         ask = wire.Ask(self.index, game.exchange + 1)
-        own = None if row is None else bytes(row[0])
-        self._receive(ask.exchange, self._call(self._pack(ask)), own)
+        self._receive(ask.exchange, self._call(self._pack(ask)), self.released(late))
 
     def _after(self, answer: wire.Answer, rounds: int | None, own: bytes | None) -> dict[str, Any]:
         """Where the game stands after an answer; a client that is behind has skipped rounds.
@@ -502,7 +465,7 @@ class StudyClient:
             with self._database.transaction("client play"):
                 if self._mine.used:
                     where = game.round.to_bytes(8, "little")
-                    self.chain.add("play", where + wire.hash_of(_array_bytes(play)))
+                    self.chain.add("play", where + wire.hash_of(array_bytes(play)))
                 self._set(state=state, play=play, awake=awake, last=play)
         except BaseException:
             self._database.close()  # noise may have been drawn: only the ledger knows what counts
@@ -523,11 +486,6 @@ class StudyClient:
     def _report_key(self) -> bytes:
         secret = self.account.key.private_bytes_raw()
         return hmac.digest(secret, b"hedgerow reports\n" + self.study, "sha256")
-
-    def known(self, round_number: int) -> bytes | None:
-        """What `fingerprint_of` gave for a past round; None: its losses have not come."""
-        row = self._database.one("SELECT hash FROM inbox WHERE round = ?", (round_number,))
-        return None if row is None else bytes(row[0])
 
     def observe(self, reports: np.ndarray, found: bytes) -> None:
         """Take the reports of this round, after `play`; `found` is what `fingerprint_of` gave.
@@ -561,7 +519,7 @@ class StudyClient:
         game = self._game
         assert game.play is not None
         state = self.algorithm.client.observe(game.state, reports, self._mine)
-        row = (game.round, found, _array_bytes(game.play))
+        row = (game.round, found, array_bytes(game.play))
         self._database.execute("INSERT INTO inbox VALUES(?, ?, ?)", row)
         self._set(
             save,
@@ -590,7 +548,13 @@ class StudyClient:
             self._parted = True
         return self._parted
 
-    # -- the ledger --------------------------------------------------------------------------------
+    @property
+    def state(self) -> Any:
+        """What the algorithm keeps at this client: raw values that must stay here."""
+        return self._game.state
+
+    def _save(self, game: Game) -> None:
+        self.save(game, self._noise.saved())
 
     def _set(self, save: bool = True, **changes: Any) -> None:
         """Change the game, in memory and in the ledger, inside a transaction.
@@ -601,77 +565,6 @@ class StudyClient:
         if save:
             self._save(game)
         self._game = game
-
-    def _save(self, game: _Game) -> None:
-        self._database.execute(
-            "REPLACE INTO game VALUES(0, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                game.round,
-                game.remaining,
-                game.exchange,
-                encode_state(game.state),
-                self._noise.saved(),
-                None if game.play is None else _array_bytes(game.play),
-                None if game.awake is None else _array_bytes(game.awake),
-                None if game.last is None else _array_bytes(game.last),
-                game.behind,
-            ),
-        )
-
-    @property
-    def state(self) -> Any:
-        """What the algorithm keeps at this client: raw values that must stay here."""
-        return self._game.state
-
-    def recent_rounds(self, count: int) -> list[tuple[int, np.ndarray, bytes]]:
-        """The last finished rounds, the latest first: number, play, hash of the losses."""
-        rows = self._database.execute(
-            "SELECT round, play, hash FROM inbox ORDER BY round DESC LIMIT ?", (count,)
-        ).fetchall()
-        return [(number, _array(bytes(play)), bytes(found)) for number, play, found in rows]
-
-    def recent_releases(self, count: int) -> list[tuple[int, bytes, bool]]:
-        """The last releases, the latest first: exchange, hash of the message, answered or not."""
-        rows = self._database.execute(
-            "SELECT exchange, hash, done FROM outbox ORDER BY exchange DESC LIMIT ?", (count,)
-        ).fetchall()
-        return [(exchange, bytes(found), bool(done)) for exchange, found, done in rows]
-
-    def plays(self) -> list[np.ndarray]:
-        """The play of every finished round, from the ledger."""
-        rows = self._database.execute("SELECT play FROM inbox ORDER BY round")
-        return [_array(bytes(play)) for (play,) in rows]
-
-    def releases(self) -> dict[int, tuple[bytes, bool]]:
-        """The hash of every release by its exchange, and whether it was answered."""
-        rows = self._database.execute("SELECT exchange, hash, done FROM outbox")
-        return {exchange: (bytes(found), bool(done)) for exchange, found, done in rows}
-
-    def answers(self) -> dict[int, bytes]:
-        """The hash of every answer by its exchange."""
-        rows = self._database.execute("SELECT body FROM log WHERE kind = 'answer' ORDER BY n")
-        return {int.from_bytes(body[:8], "little"): bytes(body[8:]) for (body,) in rows}
-
-    def check(self) -> bytes:
-        """Check the log against the tables of the ledger; return its head."""
-        head = self.chain.check()
-        logged: dict[int, bytes] = {}
-        for entry in self.chain.entries():
-            if entry.kind == "release":
-                exchange = int.from_bytes(entry.body[:8], "little")
-                if exchange in logged:
-                    raise InvalidValue(f"The log has two releases for exchange {exchange}.")
-                logged[exchange] = entry.body[16:]
-        stored = {
-            k: bytes(h) for k, h in self._database.execute("SELECT exchange, hash FROM outbox")
-        }
-        if stored != logged:
-            raise InvalidValue(f"The releases in {self.folder} do not agree with the log.")
-        return head
-
-    def close(self) -> None:
-        """Close the ledger; the study goes on when it is opened again."""
-        self._database.close()
 
 
 def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Manifest, bytes]:
@@ -691,28 +584,3 @@ def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tup
     if not signed_by(manifest.server, signature, manifest.signed_text):
         raise ManifestRefused("The manifest is not signed by the server that it names.")
     return manifest, signature
-
-
-def _array_bytes(array: np.ndarray) -> bytes:
-    """An array of at most one axis as bytes: its kind, then its numbers."""
-    if array.ndim > 1:
-        raise InvalidValue(f"A ledger keeps plays of at most one axis, not of {array.ndim}.")
-    little, start = _form_of(array.dtype)
-    return start + (b"1" if array.ndim else b"0") + array.astype(little, copy=False).tobytes()
-
-
-@lru_cache(maxsize=64)
-def _form_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], bytes]:
-    """A dtype in little-endian order, and its name in four bytes."""
-    little = dtype.newbyteorder("<")
-    return little, little.str.encode().ljust(4)
-
-
-def _array(data: bytes) -> np.ndarray:
-    found = np.frombuffer(data[5:], np.dtype(data[:4].decode().strip()))
-    native = found.astype(found.dtype.newbyteorder("="))
-    return native if data[4:5] == b"1" else native.reshape(())
-
-
-def _read_array(data: bytes | None) -> np.ndarray | None:
-    return None if data is None else _array(bytes(data))
