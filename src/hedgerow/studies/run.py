@@ -110,15 +110,19 @@ def _task(
     config: StudyConfig,
     keep: bool,
     store: ResultStore | None,
+    built: Mapping[str, Algorithm] | None,
     indices: Sequence[int],
     seeds: Sequence[int],
 ) -> list[tuple[int, Pair]]:
-    """Run the algorithms of some entries, which have the same losses, on some seeds."""
+    """Run the algorithms of some entries, which have the same losses, on some seeds.
+
+    Another process builds the algorithms itself; `built` is None there.
+    """
     entries = [config.algorithms[index] for index in indices]
     environment = config.environment_of(entries[0])
     entrants = [
         Entrant(
-            config.build(entry),
+            config.build(entry) if built is None else built[entry.label],
             entry.label,
             config.comparator_switches if config.stream_of(index) == index else (),
             entry.alone,
@@ -244,7 +248,8 @@ def run_study(
 
     if progress is not None:
         progress(len(found), total)
-    play, tasks = partial(_task, config, keep, store), _tasks(config, missing, workers)
+    here = algorithms if workers == 1 and executor is None else None
+    play, tasks = partial(_task, config, keep, store, here), _tasks(config, missing, workers)
     if executor is not None:
         # another machine may not see the folder of the store: results are saved here
 
@@ -254,7 +259,7 @@ def run_study(
                     store.save(index, pair)
             note(pairs)
 
-        elsewhere = partial(_task, config, keep, None)
+        elsewhere = partial(_task, config, keep, None, None)
         run_in_executor(elsewhere, tasks, executor, save, loaded_plugins())
     elif workers == 1:
         for task in tasks:
