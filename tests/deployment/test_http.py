@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 import socket
@@ -12,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import http_client, wire
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
-from hedgerow.deployment.http_server import Tls, listen
+from hedgerow.deployment.http_server import LINGER, Limits, Tls, listen, protocol
 from hedgerow.deployment.learner import NoReply
 from support.proxy import connect_proxy, make_certificates
 from support.served import play, served
@@ -329,3 +331,28 @@ def test_idle_clients_do_not_delay_the_end(
         learner.close()
         link.close()
     assert "exceeded" not in caplog.text
+
+
+def test_a_slow_client_gets_its_whole_last_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where the connection is closed after it, as old proxies ask for."""
+    size = 2**24  # more than the system keeps
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    options: dict[str, Any] = {"log_level": "error", "lifespan": "off"}
+    server = uvicorn.Server(uvicorn.Config(answer, http=protocol(Limits(2**20)), **options))
+    with listen("127.0.0.1", 0) as listening:
+        serving = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+        serving.start()
+        with socket.create_connection(listening.getsockname()) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            time.sleep(2 * LINGER)
+            read = sum(map(len, iter(lambda: connection.recv(2**20), b"")))
+        time.sleep(2 * LINGER)
+        server.should_exit = True
+        serving.join()
+    assert read > size
+    assert not caplog.records

@@ -239,6 +239,8 @@ def test_families_are_read_without_running_anything() -> None:
     assert repr(family_of(text, hr.Model.stand_in)) == text
     with pytest.raises(InvalidValue, match="not a family of this package"):
         family_of(text)  # its loss is not there: nobody may train it
+    with pytest.raises(InvalidValue, match="Cannot rebuild the loss family"):
+        family_of(f"Model(x, weights={10**14}, features=(1,))", hr.Model.stand_in)  # has no room
     for text in ("print('x')", "Gains(low=print('x'))", "__import__('os')", "Gains(", "1", "x.y()"):
         with pytest.raises(InvalidValue, match="family"):
             family_of(text)

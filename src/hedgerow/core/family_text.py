@@ -29,7 +29,7 @@ def family_of(text: str, stand_in: Callable[..., Any] | None = None) -> Family:
     """
     try:
         found = _value(ast.parse(text, mode="eval").body, stand_in)
-    except (SyntaxError, ValueError, TypeError, RecursionError) as error:
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise InvalidValue(f"Cannot rebuild the loss family {text!r}: {error}.") from error
     if not isinstance(found, Family):
         raise InvalidValue(f"Expected family={text!r} to be a loss family.")

@@ -39,7 +39,7 @@ CLOSE = {"Connection": "close"}
 HEADERS = 16384
 """The most bytes of the head of a request."""
 LINGER = 0.5
-"""Seconds in which the last bytes of a connection leave."""
+"""Seconds that a connection stays after its last bytes."""
 Part = Callable[[FastAPI, Desk], None]
 """Adds routes to the application, for example the live page."""
 
@@ -223,6 +223,7 @@ def protocol(limits: Limits) -> type[H11Protocol]:
     class Patient(H11Protocol):
         timer: asyncio.TimerHandle | None = None
         address = ""
+        ended = False
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
@@ -239,6 +240,7 @@ def protocol(limits: Limits) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.expect_headers(False)
+            self.ended = True
             of_address[self.address] -= 1
             if not of_address[self.address]:
                 del of_address[self.address]
@@ -259,7 +261,14 @@ def protocol(limits: Limits) -> type[H11Protocol]:
         def let_go(self) -> None:
             """End a closing connection soon: an idle client does not confirm the end of TLS."""
             if self.transport.is_closing():
-                self.loop.call_later(LINGER, self.transport.abort)
+                self.loop.call_later(LINGER, self.end)
+
+        def end(self) -> None:
+            """End a closing connection, but not while a slow client still reads its answer."""
+            if self.transport.get_write_buffer_size():
+                self.let_go()
+            elif not self.ended:
+                self.transport.abort()
 
         def expect_headers(self, incomplete: bool) -> None:
             if incomplete and self.timer is None:
