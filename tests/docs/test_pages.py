@@ -108,6 +108,25 @@ def test_every_algorithm_is_measured() -> None:
     assert {candidate.name for candidate in candidates()} == built_in - {"cover_dartboard"}
 
 
+def test_the_readme_advises_what_the_chart_names(table: dict[str, Any]) -> None:
+    """Talking in every round: what was best with a trusted server, and with less trust."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Which algorithm?")[2]
+    lines = text.partition("\n\n`hedgerow choose`")[0].replace("\n  ", " ").splitlines()
+    best = {
+        (choice.kind, choice.trust): {label.partition(",")[0] for label in choice.approximate}
+        for choice in choices(rows_of(table))
+        if choice.talk == TALKS[0]
+    }
+    starts = {"never or rarely": "never", "one law": "law", "fixed in advance": "fixed"}
+    for words, kind in starts.items():
+        (line,) = (line for line in lines if words in line)
+        assert set(re.findall(r"`(\w+)`", line)) & best[kind, "central"], line
+    (line,) = (line for line in lines if "No trusted server" in line)
+    named = set(re.findall(r"`(\w+)`", line))
+    for kind in starts.values():
+        assert named & best[kind, "distributed"] & best[kind, "local"], (line, kind)
+
+
 def test_the_chart_names_algorithms_that_fit(
     table: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

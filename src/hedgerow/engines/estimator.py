@@ -200,7 +200,7 @@ class ExpertEstimator:
         (start, rounds), self.begun_ = self.begun_, None
         raise InvalidValue(
             f"The last call was interrupted after {learner.round - start} of {rounds} rounds, "
-            "which are learned. Call again, with the rows of the others only."
+            "which are learned. Call again, with the rows of the other rounds only."
         )
 
     def predict(self, rows: Any) -> np.ndarray:

@@ -59,7 +59,7 @@ SLACK = 2.0**-18
 SLOWEST = 2.0**-24
 """The smallest rate for which `SLACK` is large enough."""
 GROWTH = 4.0
-"""How much more a run may lose in the next epoch."""
+"""The factor on the threshold from epoch to epoch."""
 MOST_DRAWS = 4096
 """In an epoch; longer ones would hardly ever end."""
 
@@ -219,7 +219,7 @@ class Potential(AlgorithmSpec):
         The loss, summed over clients, that a run of the first epoch may have, >= 0. None (default):
         chosen from public values. The certificate always follows the values that are used.
     growth
-        What a run may lose more from epoch to epoch, at least 1. None (default): 4 times as much.
+        The factor on the threshold from epoch to epoch, at least 1. None (default): 4.
         Only with test="expert", as are `front` and `draw`.
     front
         The share of a run's budget, in [0, 1], that goes to the draw at its end alone, in the first
@@ -274,7 +274,7 @@ class Potential(AlgorithmSpec):
         meanings={
             **SparseVector.traits.meanings,
             "switches": "changes of expert in the first epoch; each later one has twice as many",
-            "growth": "how much more a run may lose from epoch to epoch",
+            "growth": "factor on the threshold from epoch to epoch",
             "test": "what is compared with the threshold: the expert's loss or the potential",
             "rate": "learning rate",
         },
