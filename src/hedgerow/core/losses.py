@@ -209,8 +209,8 @@ def _linear_value(records: Array, plays: np.ndarray) -> Array:
         # all deciders follow one expert: take a column instead of gathering
         if one is not None and one.size and (one == one[0]).all():
             return records[..., int(one[0])]
-        places = np.arange(0, records.size, records.shape[-1]).reshape(plays.shape) + plays
-        return records.reshape(-1).take(places)
+        own = np.arange(0, records.size, records.shape[-1]).reshape(plays.shape)
+        return records.reshape(-1).take(own + np.maximum(plays, 0))  # an absent client: its zeros
     return np.einsum("...d,...d->...", records, plays)
 
 
