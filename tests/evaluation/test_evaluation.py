@@ -11,8 +11,10 @@ import pytest
 from scipy import stats
 
 from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block, check
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
@@ -51,6 +53,22 @@ def _game(rounds: int = 37, clients: int = 3, experts: int = 4) -> tuple[np.ndar
     return RecordedArray(rng.random((rounds, clients, experts))).losses, rng.integers(
         experts, size=(rounds, clients)
     )
+
+
+@pytest.mark.parametrize("block", [1, 7, 40])
+def test_an_absent_client_pays_nothing_whatever_its_neighbours_pay(block: int) -> None:
+    """Every client has its own plays, so that each loss is looked up."""
+    losses = np.random.default_rng(0).random((40, 3, 4))
+    losses[np.random.default_rng(1).random((40, 3)) < 0.4] = np.nan
+    game, seen = RecordedArray(losses, missing="absent"), Everything()
+    recorder = Recorder(game.setting)
+    algorithm = Uniform().build(game.setting)
+    simulate(algorithm, game, 0, sinks=[recorder, seen], block_rounds=block)
+    here = ~np.isnan(losses).any(axis=2)
+    given = round_to_lattice(np.nan_to_num(losses))
+    own = np.take_along_axis(given, seen.all_plays()[..., None], axis=-1)
+    right = np.where(here, own[..., 0], 0.0).sum(axis=1).cumsum() / 3
+    assert np.array_equal(recorder.result("x", 0, COUNTERS).loss, right)
 
 
 def test_an_interval_within_groups_holds_and_leaves_out_the_spread_between_them() -> None:
