@@ -209,7 +209,8 @@ def _linear_value(records: Array, plays: np.ndarray) -> Array:
         # all deciders follow one expert: take a column instead of gathering
         if one is not None and one.size and (one == one[0]).all():
             return records[..., int(one[0])]
-        places = np.arange(0, records.size, records.shape[-1]).reshape(plays.shape) + plays
+        places = np.arange(0, records.size, records.shape[-1]).reshape(plays.shape)
+        places += np.maximum(plays, 0)  # an absent client plays -1, and its record is zero
         return records.reshape(-1).take(places)
     return np.einsum("...d,...d->...", records, plays)
 
