@@ -23,6 +23,13 @@ def test_a_family_is_a_declared_interface() -> None:
     assert Linear().curvature(np.zeros((1, 2)), np.ones(2) / 2) is None
 
 
+@pytest.mark.parametrize(("family", "sign"), [(Linear(), 1.0), (Gains(), -1.0)])
+def test_an_absent_client_does_not_pay_for_another(family: Family, sign: float) -> None:
+    records = np.array([[[0.25, 0.5], [0.0, 0.0]], [[0.0, 0.0], [0.5, 0.75]]])
+    plays = np.array([[0, ABSENT], [ABSENT, 1]])
+    assert (sign * family.value(records, plays) == [[0.25, 0.0], [0.0, 0.75]]).all()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1e-300, -0.0, 1.0 + 2**-52])
 def test_linear_records_are_checked_as_ever(bad: float) -> None:
     records = np.full((3, 2, 4), 0.5)
