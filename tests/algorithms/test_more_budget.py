@@ -15,7 +15,8 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.sparse_vector.restarting import Restarting
+from hedgerow.algorithms.sparse_vector.columns import Column, Weights
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.contracts.games import has_experts
 from hedgerow.core.environment import Environment
 from hedgerow.core.lattice import round_to_lattice
@@ -188,14 +189,18 @@ def test_the_first_look_passes_only_what_is_clearly_no_worse() -> None:
 def equal_epochs(epsilon: float, setting: Setting) -> Algorithm:
     """The rule of an earlier `potential`: equal weights, and epochs that do not grow."""
     test = 0.3 * epsilon
-    server = Restarting(
+    selection = ExponentialMechanism("selection", (epsilon - test) / 6)
+    equal = tuple(Column(1, 1, after, test) for after in reversed(range(6)))
+    server = RecencySelector(
         setting.experts,
         Schedule(1),
         switches=6,
         threshold=float(round_to_lattice(93.0 / epsilon)),
         floor=0.0,
         sparse=AboveThreshold("exponential", 1 / test, 1 / test),
-        selection=ExponentialMechanism("selection", (epsilon - test) / 6),
+        selection=selection,
+        weights=Weights(equal, None, selection.rate),
+        delta=0.0,
     )
     built = hr.Potential(epsilon=epsilon).build(setting)
     return replace(built, server=server, advance=server.advance)

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.sparse_vector.potential import (
-    Growing,
-    Potential,
-    PotentialTest,
-    printed_cost,
-)
+from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
+from hedgerow.algorithms.sparse_vector.printed_potential import PotentialTest, printed_cost
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
-from hedgerow.algorithms.sparse_vector.restarting import Restarting
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
@@ -36,8 +31,8 @@ from hedgerow.evaluation.statistics import Estimate
 from support.streams import stand_in
 
 
-def server_of(algorithm: Algorithm) -> Restarting:
-    assert isinstance(algorithm.server, Restarting)
+def server_of(algorithm: Algorithm) -> PotentialTest:
+    assert isinstance(algorithm.server, PotentialTest)
     return algorithm.server
 
 
@@ -56,6 +51,14 @@ def without_growth(algorithm: Algorithm) -> Algorithm:
 
 
 # Epochs
+
+
+@pytest.mark.parametrize("spec", [Potential(), SparseVector()])
+def test_the_certificate_says_if_epochs_grow(spec: Potential | SparseVector) -> None:
+    """Only the first epoch of `potential` has as many draws as the statement names."""
+    said = spec.build(Setting(10, 100, 512)).certificate.when_spent
+    assert said.startswith("after 10 changes of expert")
+    assert said.endswith("; later it takes more changes") == isinstance(spec, Potential)
 
 
 def test_every_epoch_doubles_the_draws_and_halves_the_weights() -> None:
@@ -284,7 +287,6 @@ def test_potential_moves() -> None:
     server = server_of(
         Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting)
     )
-    assert isinstance(server, PotentialTest)
     moved = []
     for datum in ((0, 1), (1, 0)):
         before = np.array(datum) + np.array((20, 0))  # nearly all weight on expert 1

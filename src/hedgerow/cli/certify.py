@@ -139,7 +139,9 @@ def certify(
     printed = printed_regret(spec, algorithm.setting)
     bound["printed_regret_bound"] = None if printed is None else asdict(printed)
     sent = _communication(spec, algorithm)
-    notes = [*budget_notes(algorithm), *_printed_bound_notes(algorithm)]
+    notes = budget_notes(algorithm)
+    if printed is None:
+        notes = [*notes, *_printed_bound_notes(algorithm)]
     if json:
         print_json({**to_json(record), **bound, "communication": sent, "notes": notes})
         return

@@ -18,7 +18,7 @@ from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
 from hedgerow.core.regret_bound import ADVERSARIES, Adversary
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import one_of
 
 
 class Feature(Enum):
@@ -66,7 +66,7 @@ class Traits:
     best_loss: float | None = None
 
     def __post_init__(self) -> None:
-        expect(self.adversary in ADVERSARIES, "adversary", self.adversary, f"in {ADVERSARIES}")
+        one_of(self, adversary=ADVERSARIES)
         if self.sees_plays:
             object.__setattr__(self, "adversary", "adaptive")
 

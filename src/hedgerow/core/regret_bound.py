@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hedgerow.core.certificate import Proof
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, one_of
 
 # losses are drawn in every round from one law, independently of other rounds and clients; fixed in
 # advance; or chosen by an adversary that sees the past plays
@@ -28,7 +28,7 @@ class RegretBound:
 
     def __post_init__(self) -> None:
         expect(self.value >= 0, "value", self.value, ">= 0")
-        expect(self.covers in ADVERSARIES, "covers", self.covers, f"in {ADVERSARIES}")
+        one_of(self, covers=ADVERSARIES)
 
     @property
     def best_loss(self) -> float | None:

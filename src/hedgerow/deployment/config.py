@@ -32,7 +32,7 @@ from typing import Any, get_type_hints
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import at_least, expect, nearest, positive
+from hedgerow.core.validate import at_least, expect, nearest, one_of, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
@@ -108,8 +108,7 @@ class ServerOptions:
         for name in ("wait", "slow"):
             positive(name, getattr(self, name))
         expect(self.close_after >= 0, "close_after", self.close_after, ">= 0")
-        levels = ("debug", "info", "warning", "error")
-        expect(self.log in levels, "log", self.log, f"in {levels}")
+        one_of(self, log=("debug", "info", "warning", "error"))
         if (self.certificate is None) != (self.certificate_key is None):
             raise InvalidValue("Give both certificate and certificate_key, or neither.")
         if self.client_ca is not None and self.certificate is None:

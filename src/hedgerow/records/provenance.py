@@ -13,7 +13,7 @@ from pathlib import Path
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.registry import loaded_plugins, named_libraries
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, one_of
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.version import __version__
 
@@ -57,8 +57,7 @@ class NoiseRecord:
     words: str
 
     def __post_init__(self) -> None:
-        known = (SEEDED, SECURE)
-        expect(self.source in known, "source", self.source, f"in {known}")
+        one_of(self, source=(SEEDED, SECURE))
         expect(
             self.secure == (self.source == SECURE),
             "secure",

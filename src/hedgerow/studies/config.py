@@ -17,7 +17,7 @@ from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.text import one_line
-from hedgerow.core.validate import at_least, expect, nearest, parameters
+from hedgerow.core.validate import at_least, expect, nearest, one_of, parameters
 from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -96,7 +96,7 @@ class StudyConfig:
     def __post_init__(self) -> None:
         at_least("seeds", self.seeds, 1)
         at_least("first_seed", self.first_seed, 0)
-        expect(self.engine in ENGINES, "engine", self.engine, f"in {ENGINES}")
+        one_of(self, engine=ENGINES)
         for count in self.comparator_switches:
             at_least("comparator_switches", count, 1)
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")

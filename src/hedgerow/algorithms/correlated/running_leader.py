@@ -41,7 +41,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 
@@ -224,7 +224,7 @@ class RunningLeader(AlgorithmSpec):
         check_budget(self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        expect(self.trust in get_args(Trust), "trust", self.trust, f"in {get_args(Trust)}")
+        one_of(self, trust=get_args(Trust))
         check_kind(self.factorisation)
         at_least("every", self.every, 1)
         at_least("buffers", self.buffers, 1)

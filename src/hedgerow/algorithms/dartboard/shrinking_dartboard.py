@@ -29,7 +29,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.core.validate import at_least, between, check_budget, expect, one_of
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.curves import PureDP, Quoted, promise
 
@@ -179,8 +179,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             expect(RAREST <= self.leave <= 1 - RAREST, "leave", self.leave, rule)
         if self.draws is not None:
             at_least("draws", self.draws, 1)
-        options = ("certified", "published")
-        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        one_of(self, calibration=("certified", "published"))
         rule = "to be None with calibration='published'"
         expect(self.early is None or self.calibration == "certified", "early", self.early, rule)
 

@@ -52,7 +52,7 @@ from hedgerow.core.protocol import (
 )
 from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
-from hedgerow.core.validate import at_least, check_budget, expect, positive
+from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -193,10 +193,12 @@ class OnlineSGD(AlgorithmSpec):
         check_budget(1.0 if self.noiseless else self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        choices = {"trust": Trust, "steps": Steps, "calibration": Calibration}
-        for name, allowed in choices.items():
-            given = getattr(self, name)
-            expect(given in get_args(allowed), name, given, f"in {get_args(allowed)}")
+        one_of(
+            self,
+            trust=get_args(Trust),
+            steps=get_args(Steps),
+            calibration=get_args(Calibration),
+        )
         if isinstance(self.factorisation, str):
             kinds = (*get_args(Kind), "matched")
             rule = f"to be a Factorisation or in {kinds}"

@@ -27,13 +27,13 @@ from hedgerow.algorithms.sparse_vector.proved import (
     epochs_bound,
 )
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
-from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof
 from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect, positive
+from hedgerow.core.validate import between, expect, one_of, positive
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 Calibration = Literal["certified", "proved"]
@@ -205,17 +205,14 @@ class Doubling(AlgorithmSpec):
     calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
-        options = get_args(Calibration)
-        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        one_of(self, calibration=get_args(Calibration))
         self._same_budget()  # checks the parameters that both share
         if self.first_guess is not None:
             positive("first_guess", self.first_guess)
 
     def _same_budget(self) -> SparseVector:
         """`SparseVector` with the same parameters and a best loss of 0."""
-        same = ("epsilon", "delta", "every", "switches", "threshold", "early", "front", "draw")
-        same = (*same, "calibration")
-        return SparseVector(**{name: getattr(self, name) for name in same})
+        return SparseVector(**{name: getattr(self, name) for name in SHARED})
 
     def audit_variants(self) -> tuple[Doubling, ...]:
         """Variants whose tiny games have several guesses and come close to the certificate."""

@@ -16,48 +16,34 @@ draws):
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from fractions import Fraction
 from math import ceil, log, sqrt
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
-
-import numpy as np
-import numpy.typing as npt
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.columns import Weights, further
 from hedgerow.algorithms.sparse_vector.plan import Draw
+from hedgerow.algorithms.sparse_vector.printed_potential import (
+    SLACK,
+    SLOWEST,
+    PotentialTest,
+    printed_cost,
+)
 from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
-from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
-from hedgerow.algorithms.sparse_vector.selector import ServerState
-from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
+from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
+from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import (
-    UNITS_PER_LOSS,
-    Array,
-    Units,
-    from_units,
-    round_to_lattice,
-    to_units,
-)
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
-from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect
-from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
-from hedgerow.privacy.composition.steps import pure_sum
-from hedgerow.privacy.curves import PureDP, Quoted, promise
+from hedgerow.core.validate import between, expect, one_of
+from hedgerow.privacy.curves import promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
-SLACK = 2.0**-18
-"""Bounds how much rounding (lattice and floating point) adds to the change of a potential."""
-SLOWEST = 2.0**-24
-"""The smallest rate for which `SLACK` is large enough."""
 GROWTH = 4.0
 """The factor on the threshold from epoch to epoch."""
 MOST_DRAWS = 4096
@@ -129,63 +115,6 @@ def regret_bound(server: Growing, setting: Setting) -> BoundWithGoodExpert:
     value = epochs_bound(Game.of(setting, server.schedule), epochs)
     proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
     return BoundWithGoodExpert(value, "oblivious", proof, 0.0)
-
-
-@dataclass(frozen=True)
-class PotentialTest(Restarting):
-    """The printed server: a run ends when the potential has fallen far enough since the run began.
-
-    Far enough is a fall of its logarithm by rate * threshold, up to noise.
-    """
-
-    def potential(self, sums: Units) -> Units:
-        """-ln(mean of exp(-rate * sum)) / rate, in lattice units.
-
-        If all experts had this loss, the potential would be the same.
-        """
-        least = sums.min(axis=-1, keepdims=True)
-        rate = self.selection.rate
-        more = -np.log(np.exp(-rate * from_units(sums - least)).mean(axis=-1)) / rate
-        return least[..., 0] + np.rint(more * UNITS_PER_LOSS).astype(np.int64)
-
-    def base(self, totals: Units, origin: Units, expert: int) -> int:
-        del expert
-        return int(self.potential(totals - origin))
-
-    def query(self, state: ServerState) -> float:
-        assert isinstance(state, EpochState)
-        return float(from_units(int(self.potential(state.totals - state.origin)) - state.base))
-
-    def queries(
-        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
-    ) -> Array:
-        assert isinstance(state, EpochState)
-        sums = np.zeros((int(due[-1]) + 1, self.experts))
-        np.cumsum(losses[: due[-1]].sum(axis=1), axis=0, out=sums[1:])
-        return from_units(
-            self.potential(to_units(sums[due]) + (earlier - state.origin)) - state.base
-        )
-
-
-def printed_cost(
-    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
-) -> PrivacyCurve:
-    """The cost of the printed test: `proofs/potential.md#printed-cost`.
-
-    It counts the run in which the record is observed, the later runs (their queries move twice as
-    far), and one selection after each run.
-    """
-    answers = 1 / Fraction(sparse.threshold_scale) + 2 / Fraction(sparse.query_scale)
-    own, later = (round_up(answers * (moved + Fraction(SLACK))) for moved in (1, 2))
-    runs = [own] + [later] * (switches - 1)
-    pure = pure_sum([*map(PureDP, runs), *[PureDP(selection_epsilon)] * switches])
-    if delta == 0 or 2 * max(runs) > WIDEST or selection_epsilon > WIDEST:
-        return pure
-    composed = Quoted(
-        BoundedRangeSequence(tuple(r for run in runs for r in (2 * run, selection_epsilon))), delta
-    )
-    # With few large costs the pure sum is smaller: delta gains less than bounded range loses.
-    return min(pure, composed, key=lambda curve: curve.stated()[0])
 
 
 @dataclass(frozen=True)
@@ -294,10 +223,8 @@ class Potential(AlgorithmSpec):
     calibration: Literal["certified", "proved"] = "certified"
 
     def __post_init__(self) -> None:
-        options = ("expert", "potential")
-        expect(self.test in options, "test", self.test, f"in {options}")
-        options = ("certified",) if self.printed else ("certified", "proved")
-        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        proved = () if self.printed else ("proved",)
+        one_of(self, test=("expert", "potential"), calibration=("certified", *proved))
         self._first_epoch()  # checks the parameters that both share
         if self.growth is not None:
             between("growth", self.growth, 1.0, 1e3)
@@ -317,9 +244,7 @@ class Potential(AlgorithmSpec):
 
     def _first_epoch(self) -> SparseVector:
         """`SparseVector` with the same parameters and a best loss of 0."""
-        same = ("epsilon", "delta", "every", "switches", "threshold", "early", "front", "draw")
-        same = (*same, "calibration")
-        return SparseVector(**{name: getattr(self, name) for name in same})
+        return SparseVector(**{name: getattr(self, name) for name in SHARED})
 
     def audit_variants(self) -> tuple[Potential, ...]:
         """Variants whose tiny games have several epochs and come close to the certificate."""
@@ -395,7 +320,7 @@ class Potential(AlgorithmSpec):
             parameters={**server.shown(), **server.schedule.shown(setting)},
         )
 
-    def _printed(self, setting: Setting) -> Restarting:
+    def _printed(self, setting: Setting) -> PotentialTest:
         """The printed constants.
 
         K = 2 ln d, eps0 = eps / K (with delta > 0: eps / sqrt(K ln(1/delta))),

@@ -138,6 +138,7 @@ def recency_certificate(
     calibration: str = "certified",
 ) -> Certificate:
     """The certificate of a server with weights by recency; the proof depends on delta."""
+    grows = "; later it takes more changes" if server.weights.later else ""
     return trusted_server(
         setting=setting,
         curve=server.weights.cost(server.delta),
@@ -147,6 +148,6 @@ def recency_certificate(
         mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
         when_spent=(
             f"after {server.switches} changes of expert earlier losses are forgotten, "
-            "and new ones have a new budget"
+            f"and new ones have a new budget{grows}"
         ),
     )

@@ -99,11 +99,6 @@ class Selector:
         del switches
         return self.threshold
 
-    def drawing(self, switches: int) -> ExponentialMechanism | NoisyMax:
-        """The mechanism that ends the run which begins after `switches` draws."""
-        del switches
-        return self.selection
-
     def begin(self, switches: int, noise: Noise) -> float:
         """The noisy threshold of the run that begins after `switches` draws."""
         return self.sparse.begin(self.limit(switches), noise) if self.tested(switches) else np.inf
@@ -155,7 +150,7 @@ class Selector:
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
         """Draws the next expert and begins its run."""
-        expert = noise.release(self.drawing(state.switches), self.scores(state))
+        expert = noise.release(self.selection, self.scores(state))
         after = self.next_run(state, expert, np.inf)
         if self.spent(after):
             return after
@@ -267,8 +262,7 @@ class Selector:
                 result += self.sparse.log_probability(
                     queries, self.limit(state.switches), ended=True
                 )
-            drawing = self.drawing(state.switches)
-            result += drawing.log_probability(self.scores(state), sent.expert)
+            result += self.selection.log_probability(self.scores(state), sent.expert)
             state, queries = self.next_run(state, sent.expert, np.inf), []
         return float(
             result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False)

@@ -37,12 +37,17 @@ from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.core.validate import at_least, between, check_budget, expect, one_of
 from hedgerow.privacy.curves import promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 Calibration = Literal["certified", "proved", "published", "former"]
 Paper = Literal["gao2024", "asi2023"]
+SHARED = (
+    *("epsilon", "delta", "every", "switches", "threshold"),
+    *("early", "front", "draw", "calibration"),
+)
+"""The parameters that `Doubling` and `Potential` take over; their best loss begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +178,8 @@ class SparseVector(AlgorithmSpec):
         check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
-        options = get_args(Calibration)
-        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        draws, papers = (None, *get_args(Draw)), (None, *get_args(Paper))
+        one_of(self, calibration=get_args(Calibration), draw=draws, paper=papers)
         expect(0 < self.rho < 0.5, "rho", self.rho, "in (0, 1/2)")
         if self.switches is not None:
             at_least("switches", self.switches, 1)
@@ -182,10 +187,7 @@ class SparseVector(AlgorithmSpec):
             expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
         if self.front is not None:
             between("front", self.front, 0.0, 1.0)
-        if self.draw is not None:
-            expect(self.draw in get_args(Draw), "draw", self.draw, f"in {get_args(Draw)}")
         if self.paper is not None:
-            expect(self.paper in get_args(Paper), "paper", self.paper, f"in {get_args(Paper)}")
             rule = 'to be None unless calibration="published"'
             expect(self.calibration == "published", "paper", self.paper, rule)
         if self.calibration != "certified":

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import expect, one_of, positive
 
 MetaNoise = Literal["added", "published", "none"]
 SLACK = 1e-9  # relative, so that a covariance with an eigenvalue 0 has a Cholesky factor
@@ -57,7 +57,7 @@ class Decorrelation:
     gain_range: float = 1.0
 
     def __post_init__(self) -> None:
-        expect(self.kind in get_args(MetaNoise), "kind", self.kind, f"in {get_args(MetaNoise)}")
+        one_of(self, kind=get_args(MetaNoise))
         positive("gain_range", self.gain_range)
 
     def variance(self, covariance: Array, rounds: Array | float) -> Array:

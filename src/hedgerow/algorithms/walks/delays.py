@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, expect, one_of, positive
 
 LATEST = 2**62  # rounds
 FINE = 128  # rounds up to here have an entry each; later entries are 1 % apart
@@ -108,7 +108,7 @@ class Delays:
         expect(self.scale >= 0, "scale", self.scale, ">= 0")
         positive("drift", self.drift)
         positive("tolerance", self.tolerance)
-        expect(self.rule in get_args(Rule), "rule", self.rule, f"in {get_args(Rule)}")
+        one_of(self, rule=get_args(Rule))
 
     @cached_property
     def _lists(self) -> tuple[list[int], list[float]]:

@@ -19,7 +19,7 @@ from hedgerow.core.environment import Traits
 from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, expect, positive
+from hedgerow.core.validate import at_least, between, expect, one_of, positive
 from hedgerow.environments.drawn.examples import CHUNK, Chunked
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, TestAccuracy, TestLoss
@@ -214,8 +214,7 @@ class DriftingExamples(LabelledStreams):
 
     def __post_init__(self) -> None:
         at_least("features", self.features, 2)
-        known = ("rotation", "labels")
-        expect(self.drift in known, "drift", self.drift, f"in {known}")
+        one_of(self, drift=("rotation", "labels"))
         expect(self.turns >= 0, "turns", self.turns, ">= 0")
         between("strength", self.strength, 1e-3, 1e3)
         super().__post_init__()

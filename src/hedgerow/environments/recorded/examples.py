@@ -25,7 +25,7 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, require_family
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, masked
+from hedgerow.core.validate import at_least, masked, one_of
 from hedgerow.environments.measures import TestAccuracy, TestLoss
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import read_table
@@ -268,8 +268,7 @@ class RecordedExamples(_Examples):
     clip: bool = False
 
     def __post_init__(self) -> None:
-        known = ("logistic", "squared", "huber")
-        expect(self.loss in known, "loss", self.loss, f"in {known}")
+        one_of(self, loss=("logistic", "squared", "huber"))
         _ = self.family_of_one
 
     @property

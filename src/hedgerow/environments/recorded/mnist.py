@@ -21,7 +21,7 @@ from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import TestAccuracy
 from hedgerow.environments.recorded.data import find_any
@@ -86,7 +86,7 @@ class MNIST(Environment):
     def __post_init__(self) -> None:
         at_least("examples", self.examples, 1)
         at_least("start_seed", self.start_seed, 0)
-        expect(self.model in MODELS, "model", self.model, f"in {tuple(MODELS)}")
+        one_of(self, model=tuple(MODELS))
         expect(self.rounds >= 1, "examples", self.examples, f"<= {LEAST}")
         if self.horizon is not None:
             at_least("horizon", self.horizon, 1)
