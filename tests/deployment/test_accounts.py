@@ -328,7 +328,7 @@ def test_an_auditor_can_read_an_exported_log(place: Path) -> None:
 @pytest.mark.parametrize("key", ["abc", "--yes"])
 def test_a_key_that_cannot_be_one_is_refused_before_the_server_is_called(key: str) -> None:
     class Silent:
-        def call(self, message: bytes) -> bytes | None:
+        def call(self, request: bytes) -> bytes | None:
             raise AssertionError("the server was called")
 
     with pytest.raises(InvalidValue, match="64 hex digits"):
