@@ -18,7 +18,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.deployment.account import FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
-from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.client import StudyClient, fetch_manifest
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, build, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
@@ -323,3 +323,13 @@ def test_an_auditor_can_read_an_exported_log(place: Path) -> None:
         assert changed != lines[1]
         with pytest.raises(InvalidValue, match=r"the content of entry 1|not an entry"):
             check_lines(iter([lines[0], changed]))
+
+
+@pytest.mark.parametrize("key", ["abc", "--yes"])
+def test_a_key_that_cannot_be_one_is_refused_before_the_server_is_called(key: str) -> None:
+    class Silent:
+        def call(self, request: bytes) -> bytes | None:
+            raise AssertionError("the server was called")
+
+    with pytest.raises(InvalidValue, match="64 hex digits"):
+        fetch_manifest(Silent(), key)

@@ -38,3 +38,20 @@ def test_models_of_scikit_learn_and_river_are_experts() -> None:
     out = _run("models.py", "sklearn", "river")
     assert "both clients follow the line: True" in out
     assert "over 600 rounds; epsilon = 1, delta = 0" in out
+
+
+@pytest.mark.parametrize("name", ["cluster.py", "models.py"])
+def test_an_example_without_its_library_says_what_to_install(name: str) -> None:
+    file = ROOT / "src" / "hedgerow" / "examples" / name
+    hide = (
+        "import runpy, sys; sys.modules.update(dask=None, river=None, sklearn=None); "
+        f"runpy.run_path({str(file)!r})"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", hide], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("This example needs ")
+    assert "pip install" in done.stderr
+    assert "Traceback" not in done.stderr

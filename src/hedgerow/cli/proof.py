@@ -40,7 +40,8 @@ def proof(
         titles = {
             known: proofs.read(known).splitlines()[0].lstrip("# ") for known in proofs.names()
         }
-        lines = [f"{known:<18} {title}" for known, title in titles.items()]
+        width = max(map(len, titles))
+        lines = [f"{known:<{width}} {title}" for known, title in titles.items()]
         document: dict[str, Any] = {"proofs": titles}
     else:
         lines = [text if raw else proofs.in_unicode(text) for text in _texts(name)]

@@ -23,6 +23,7 @@ from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
 from hedgerow.deployment.account import CHARGED, Account
 from hedgerow.deployment.chain import Chain
@@ -30,7 +31,7 @@ from hedgerow.deployment.client_ledger import FILE, SCHEMA, ClientLedger, Game, 
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import open_database, point
 from hedgerow.deployment.keys import signed_by
-from hedgerow.deployment.manifest import NOT_PRIVATE, Manifest, ManifestRefused, rebuild
+from hedgerow.deployment.manifest import KEY, NOT_PRIVATE, Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 
@@ -569,6 +570,8 @@ class StudyClient(ClientLedger):
 
 def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Manifest, bytes]:
     """Return the server's manifest and signature; refuse one that `server_key` did not sign."""
+    known = bool(KEY.fullmatch(server_key.lower()))
+    expect(known, "the server's key", server_key[:80], "to be 64 hex digits")
     reply, made = None, 0
     while reply is None:
         if tries is not None and made >= tries:

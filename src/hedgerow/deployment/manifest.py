@@ -40,7 +40,7 @@ PLAYED = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
 """The features beyond the plain game that a deployment offers."""
 NOT_PRIVATE = "not private: the noise comes from a seed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_KEY = re.compile(r"[0-9a-f]{64}")
+KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestRefused(HedgerowError):
@@ -255,9 +255,9 @@ def _check_form(manifest: Manifest) -> None:
             name[:80],
             "to be a name of letters, digits, '.', '_' and '-'",
         )
-        expect(bool(_KEY.fullmatch(key)), f"the key of {name}", key[:80], "to be 64 hex digits")
+        expect(bool(KEY.fullmatch(key)), f"the key of {name}", key[:80], "to be 64 hex digits")
     expect(
-        bool(_KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "to be 64 hex digits"
+        bool(KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "to be 64 hex digits"
     )
     keys = [manifest.server, *manifest.roster.values()]
     for key, times in Counter(keys).items():

@@ -12,9 +12,13 @@ Hedgerow, in the same version, and your data files must be on every machine. Any
 import sys
 
 import numpy as np
-from dask.distributed import Client, LocalCluster
 
 import hedgerow as hr
+
+try:
+    from dask.distributed import Client, LocalCluster
+except ImportError:
+    sys.exit('This example needs Dask: pip install "dask[distributed]"')
 
 game = hr.Realizable(clients=10, experts=20, horizon=256)
 algorithms = {"private": hr.Doubling(epsilon=1.0), "not private": hr.Hedge()}

@@ -8,13 +8,19 @@ a simulation; for real data give `source=hr.SecureNoise()`.
 """
 
 # pyright: reportMissingImports=false
+import sys
+
 import numpy as np
-from river import base, dummy, evaluate, linear_model, metrics, stats
-from sklearn.base import clone
-from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression
 
 import hedgerow as hr
+
+try:
+    from river import base, dummy, evaluate, linear_model, metrics, stats
+    from sklearn.base import clone
+    from sklearn.dummy import DummyRegressor
+    from sklearn.linear_model import LinearRegression
+except ImportError:
+    sys.exit("This example needs both libraries: pip install scikit-learn river")
 
 rng = np.random.default_rng(0)
 rows = rng.random((800, 2))

@@ -41,15 +41,15 @@ def _places(names: Sequence[str], folders: Sequence[Path]) -> list[Path]:
 
 
 def beside(name: str, folder: Path) -> str:
-    """Return the absolute path of a file that a study file in `folder` names, if there is one.
+    """Return the absolute path of a file that a study file in `folder` names.
 
-    It is looked for in the folder of `--data`, then in `folder`, then as `find` does. A name that
-    is not found stays as it is: it is reported when the file is read.
+    It is looked for in the folder of `--data`, then in `folder`, then as `find` does. If it is not
+    found, its place is in `folder`: that is reported when the file is read.
     """
     for file in _places((name,), (*_named(CHOSEN), folder, *directories(here=True))):
         if file.is_file():
             return str(file.absolute())
-    return name
+    return str((folder / name).absolute())
 
 
 def find(name: str, source: str = "", *, here: bool = False) -> Path:
