@@ -82,10 +82,13 @@ def deploy_rows(sizes: dict[int, int] | None = None, repeats: int = 3) -> Iterat
         for side, limit in (("server", AT_SERVER), ("client", AT_CLIENT)):
             value = 1e3 * median(getattr(a, side) for a, _ in pairs)
             bound: dict[str, Any] = {"op": "<=", "limit": limit} if clients == 10 else {}
-            for against, found, more in ((ECHO, pairs, bound), (HURRIED, hurried, {})):
+            for name, against, found, more in (
+                (f"{at}/{side}", ECHO, pairs, bound),
+                (f"{at}/{side}/hurried", HURRIED, hurried, {}),
+            ):
                 ratios = [getattr(a, side) / getattr(b, side) for a, b in found]
                 yield Row(
-                    f"{at}/{side}",
+                    name,
                     median(ratios),
                     against,
                     value,
