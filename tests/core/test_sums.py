@@ -179,14 +179,14 @@ def test_a_checked_block_is_the_same_without_compiled_code(seed: int, odd: float
             patch.setattr(sums, "compiled", module)
             try:
                 block = check(Block.of(losses), setting, 0, rounds, marks)
-                found.append((block.segments, block.grains, block.grain_ends))
+                assert block.segments is not None
+                assert block.grain_ends is not None  # numpy has fewer and larger grains
+                pieces = np.split(losses, block.grain_ends[:-1])
+                assert np.array_equal(block.grains, [piece.sum(axis=0) for piece in pieces])
+                found.append(block.segments.tobytes())
             except InvalidValue as error:
                 found.append(str(error))
-    ours, theirs = found
-    if isinstance(ours, str):
-        assert ours == theirs
-    else:
-        assert all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs, strict=True))
+    assert found[0] == found[1]
 
 
 @needs_compiled
