@@ -176,8 +176,8 @@ def judge(done: Studies) -> Verdict:
             key=lambda label: worst(done, size, label)[1].mean,
         )
         notes.append(
-            f"{name}: sparse_vector {now.mean:.3g} on {stream}, {now.mean / bound:.2g} times the"
-            f" bound {bound:.3g} (former choice {former.mean:.3g}); best of all: {best}"
+            f"{name.replace('/', ', ')}: sparse_vector {now.mean:.3g} on {stream},"
+            f" {now.mean / bound:.2g} times the bound {bound:.3g} (former choice {former.mean:.3g}); best of all: {best}"
         )
     checks.append(Check("algorithms below the floor of halving", float(len(below)), "<=", 0.0))
     return Verdict(not below, tuple(checks), "; ".join(notes))

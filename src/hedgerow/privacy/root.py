@@ -28,8 +28,8 @@ def root(
 
     Examples
     --------
-    >>> root(lambda x: x * x - 2.0, 0.0, 2.0, xtol=1e-15)
-    1.4142135623730951
+    >>> round(root(lambda x: x * x - 2.0, 0.0, 2.0, xtol=1e-15), 12)
+    1.414213562373
     """
     before, at = low, high
     f_before, f_at = function(before), function(at)
