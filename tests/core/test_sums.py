@@ -182,7 +182,9 @@ def test_a_checked_block_is_the_same_without_compiled_code(seed: int, odd: float
                 assert block.segments is not None
                 assert block.grain_ends is not None  # numpy has fewer and larger grains
                 pieces = np.split(losses, block.grain_ends[:-1])
-                assert np.array_equal(block.grains, [piece.sum(axis=0) for piece in pieces])
+                right = np.array([piece.sum(axis=0) for piece in pieces])
+                assert block.grains is not None
+                assert np.array_equal(block.grains, right)
                 found.append(block.segments.tobytes())
             except InvalidValue as error:
                 found.append(str(error))
