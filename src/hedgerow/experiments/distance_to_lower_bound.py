@@ -177,7 +177,8 @@ def judge(done: Studies) -> Verdict:
         )
         notes.append(
             f"{name.replace('/', ', ')}: sparse_vector {now.mean:.3g} on {stream},"
-            f" {now.mean / bound:.2g} times the bound {bound:.3g} (former choice {former.mean:.3g}); best of all: {best}"
+            f" {now.mean / bound:.2g} times the bound {bound:.3g}"
+            f" (former choice {former.mean:.3g}); best of all: {best}"
         )
     checks.append(Check("algorithms below the floor of halving", float(len(below)), "<=", 0.0))
     return Verdict(not below, tuple(checks), "; ".join(notes))
