@@ -156,7 +156,7 @@ def join(
     interruption costs nothing more.
     """
     prepare(plugin)
-    from hedgerow.core.errors import Interrupted
+    from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.client import StudyClient, fetch_manifest
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.http_client import HttpLink, Route
@@ -177,7 +177,7 @@ def join(
         if yes:
             return True
         if not sys.stdin.isatty():
-            raise typer.BadParameter(
+            raise InvalidValue(
                 "Cannot ask, because standard input is not a terminal. Read the lines above, then "
                 "join with --yes."
             )

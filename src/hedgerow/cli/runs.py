@@ -50,8 +50,10 @@ def runs(
         return
     if found:
         table = new_table(("run", "title", "written", "regret", "tags"))
-        for run in found:
-            table.add_row(*map(Text, cells(run)))
+        rows = [cells(run) for run in found]
+        table.columns[0].min_width = min(40, max(len(row[0]) for row in rows))  # to be copied
+        for row in rows:
+            table.add_row(*map(Text, row))
         OUT.print(table)
     else:
         place = folder if folder.name else folder.absolute()
