@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isfinite
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -37,6 +38,7 @@ from hedgerow.core.lattice import (
 )
 from hedgerow.core.losses import Linear
 from hedgerow.core.registry import Registry
+from hedgerow.core.rounding import round_down, sum_down
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 
@@ -71,6 +73,20 @@ def test_sums_are_exact_in_any_order(losses: np.ndarray, shuffler: Any) -> None:
 def test_sums_of_unrounded_losses_are_refused_and_named() -> None:
     with pytest.raises(InvalidValue, match=r"losses=0\.1 on the lattice"):
         to_units([0.5, 0.1])
+
+
+finite_floats = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@quick
+@given(finite_floats, finite_floats, st.integers(-3, 3))
+def test_a_sum_is_rounded_down_as_exactly_as_by_fractions(a: float, b: float, steps: int) -> None:
+    near = -a
+    for _ in range(abs(steps)):
+        near = float(np.nextafter(near, np.inf if steps > 0 else -np.inf))
+    for other in (b, near, -near, b * 2.0**-60, a * 2.0**-53):
+        if isfinite(other):
+            assert sum_down(a, other) == round_down(Fraction(a) + Fraction(other))
 
 
 # Block check

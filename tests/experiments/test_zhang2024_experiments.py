@@ -129,7 +129,7 @@ def test_the_verdict_of_figure_3_follows_the_losses(
     verdict = figure3.judge(done)
     failed = {check.name for check in verdict.checks if not check.passed}
     assert verdict.reproduces is (worse < 4)
-    assert ("epsilon=2/printed noise/BLT/over independent" not in failed) is holds
+    assert ("epsilon=0.5/printed noise/BLT/over independent" not in failed) is holds
     assert "the dynamic comparator is 0" in verdict.message
     assert "moving/dynamic regret over Lemma IV.9" not in failed
     environment: Any = small_figure3[figure3.MOVING].environment

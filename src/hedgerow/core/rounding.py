@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from math import inf, isqrt, nextafter
+from math import inf, isfinite, isqrt, nextafter
 
 
 def _nearest(exact: Fraction) -> float:
@@ -34,6 +34,22 @@ def round_up(exact: Fraction) -> float:
 def round_down(exact: Fraction) -> float:
     """Return the largest float that is not above an exact value."""
     return -round_up(-exact)
+
+
+def sum_down(first: float, second: float) -> float:
+    """Return the largest float that is not above the exact sum of two finite floats.
+
+    The error of a float sum is itself a float, and these six operations find it (Knuth, TwoSum).
+
+    >>> sum_down(1.0, 2.0**-60) == 1.0, sum_down(1.0, -(2.0**-60)) < 1.0
+    (True, True)
+    """
+    total = first + second
+    if not isfinite(total):
+        return round_down(Fraction(first) + Fraction(second))
+    other = total - first
+    error = (first - (total - other)) + (second - other)
+    return total if error >= 0 else nextafter(total, -inf)
 
 
 def root_down(square: Fraction) -> float:

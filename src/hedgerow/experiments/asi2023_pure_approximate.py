@@ -96,7 +96,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
                 for name, spec in FORMS.items()
                 for horizon in horizons
             ),
-            seeds=3 if quick else 5,
+            seeds=2 if quick else 5,
         ),
         "zeros": StudyConfig(
             f"T0 rounds of a fingerprinting code, then zeros, T = {GAME}",
@@ -109,7 +109,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
                     (OPEN, Hedge(rate=50.0)),
                 )
             ),
-            seeds=3 if quick else 10,
+            seeds=2 if quick else 10,
         ),
     }
 

@@ -103,7 +103,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
                 for name, spec in specs.items()
                 for horizon in horizons
             ),
-            seeds=3 if quick else 20,
+            seeds=2 if quick else 20,
         )
     return made
 

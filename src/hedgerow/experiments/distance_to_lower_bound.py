@@ -108,7 +108,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         for stream, environment in family(clients, experts).items():
             name = study_name(size, stream)
             title = f"Distance to the lower bound, {name}, T = {HORIZON}"
-            made[name] = StudyConfig(title, environment, entries, seeds=3 if quick else 50)
+            made[name] = StudyConfig(title, environment, entries, seeds=2 if quick else 50)
     return made
 
 

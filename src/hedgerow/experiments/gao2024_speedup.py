@@ -61,7 +61,7 @@ def _stochastic(clients: int, horizon: int) -> Environment:
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    seeds = 4 if quick else 40
+    seeds = 2 if quick else 40
     horizons = (2**10, 2**9) if quick else (2**12, 2**12)
     specs: dict[str, AlgorithmSpec] = {
         PHASED: PhasedSelection(epsilon=EPSILON),

@@ -85,7 +85,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             f"Prior work, d = {experts}, {about}",
             Bernoulli(clients=1, experts=experts, horizon=HORIZON, gap=GAP),
             entries,
-            seeds=4 if quick else 20,
+            seeds=2 if quick else 20,
         )
         for experts in EXPERTS
     }

@@ -187,7 +187,9 @@ def _reproduce(
                 text = "Interrupted. Finished results are kept; the same command goes on."
                 raise Interrupted(text) from stop
             (folder.path / name).mkdir()
-            write_study(studies[name], folder.path / name, folder.final / name, now["losses"][name])
+            places, losses = (folder.path / name, folder.final / name), now["losses"][name]
+            # Drawing many studies takes a quarter of a quick run; the page shows none of them.
+            write_study(studies[name], *places, losses, picture=not quick)
         verdict = experiment.judge(studies)
         experiment.draw(studies, folder.path / f"{experiment.id}.png")
         streams = {

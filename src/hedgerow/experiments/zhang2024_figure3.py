@@ -181,7 +181,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             tuple(Entry(name, spec) for name, spec in specs(epsilon).items()),
             seeds=seeds,
         )
-        for epsilon in BUDGETS
+        for epsilon in (BUDGETS[:1] if quick else BUDGETS)
     }
     entries = tuple(Entry(name, spec) for name, spec in moving_specs(horizon).items())
     title = f"A rotating concept, ({MOVING_EPSILON:g}, {DELTA:g}), R = {horizon}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from math import expm1, isfinite, log1p
 
@@ -51,7 +51,7 @@ class _Recursion(Symmetric, Composed):
     def composed_of(self) -> tuple[tuple[BoundedRange, int], ...]:
         return tuple((BoundedRange(each), count) for each, count in self._runs() or ((0.0, 1),))
 
-    @property
+    @cached_property
     def pure(self) -> float:
         """The pure bound: the sum of the ranges, rounded up to a float.
 
@@ -59,10 +59,14 @@ class _Recursion(Symmetric, Composed):
         """
         return round_up(sum((Fraction(each) * count for each, count in self._runs()), Fraction(0)))
 
+    @cached_property
+    def _grid(self) -> Grid:
+        return grid_for(self._runs())
+
     def _delta(self, epsilon: float) -> float:
         if epsilon >= self.pure:
             return 0.0
-        grid = grid_for(self._runs())
+        grid = self._grid
         values = _table(grid)
         lowered = epsilon * (1 - 8 * _ROUNDING)
         cell = int(lowered / grid.width)
@@ -82,7 +86,7 @@ class _Recursion(Symmetric, Composed):
         pure = self.pure
         if pure == 0.0 or self.delta(0.0) <= delta:
             return 0.0
-        grid = grid_for(self._runs())
+        grid = self._grid
         values = _table(grid)
         if delta < values[-1]:  # below the reach of the table
             return pure

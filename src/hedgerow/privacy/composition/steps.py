@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.rounding import round_down, round_up, rounded_up
+from hedgerow.core.rounding import round_up, rounded_up, sum_down
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves import PureDP
@@ -86,8 +86,7 @@ class AfterPureStep(QuotedAtDelta, Composed):
         if not isfinite(epsilon):
             return self.curve.delta(epsilon)
         at_low, at_high = (
-            self.curve.delta(round_down(Fraction(epsilon) + sign * Fraction(self.pure)))
-            for sign in (-1, 1)
+            self.curve.delta(sum_down(epsilon, shift)) for shift in (-self.pure, self.pure)
         )
         likely = (1 + 2.0**-50) / (1 + exp(-self.pure))
         return min(1.0, at_low, (at_high + likely * (at_low - at_high)) * (1 + 2.0**-50))

@@ -118,7 +118,11 @@ def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
 
 
 def write_study(
-    study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None
+    study: Study,
+    folder: Path,
+    final: Path,
+    losses: Mapping[str, str] | None = None,
+    picture: bool = True,
 ) -> RunRecord:
     """Write a study into a folder and return its privacy record.
 
@@ -135,6 +139,8 @@ def write_study(
         The name that the folder will have.
     losses
         The fingerprints of the losses by label. None: they are computed.
+    picture
+        Whether to draw the regret.
     """
     config = with_paths(to_table(study.config), Path())  # runs from any folder
     (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
@@ -175,7 +181,8 @@ def write_study(
         )
     if study.kept:
         _write_kept(study.kept, folder)
-    study.plot(folder / "regret.png")
+    if picture:
+        study.plot(folder / "regret.png")
     write_digest(folder)
     return record
 
