@@ -64,6 +64,7 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
             return file
     looked = " or ".join(str(file.absolute()) for file in _places(names[:1], directories(here)))
     get = f"Get it from {source} and put it there" if source else "Put it there"
+    name = Path(names[0]).name if Path(names[0]).is_absolute() else names[0]
     raise MissingData(
-        f"Data file {names[0]!r} not found at {looked}. {get}, or name its folder with --data DIR."
+        f"Data file {name!r} not found at {looked}. {get}, or name its folder with --data DIR."
     )
