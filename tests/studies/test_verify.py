@@ -27,6 +27,7 @@ from hedgerow.studies.config import load
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
+from hedgerow.studies.storage.keys import signed_by
 from hedgerow.studies.storage.folder import write_study
 from hedgerow.studies.study import Study
 from support.command import STUDY, Command
@@ -317,6 +318,14 @@ def test_a_signature_says_who_wrote_a_run(
     # a signature of other files
     _edit(tmp_path / "results", lambda t: t.update(signature={"public_key": "00", "signature": ""}), "digest.json")  # fmt: skip
     assert "differs: the signature is wrong" in made("verify", "results").out
+
+
+def test_a_weak_public_key_signs_nothing() -> None:
+    """For the neutral point this signature fits every text, and nobody needed a private key."""
+    point = bytes([1, *bytes(31)])
+    assert not signed_by(point.hex(), point + bytes(32), b"any text")
+    for key, signature in (("", b""), ("zz" * 32, bytes(64)), (point.hex(), bytes(63))):
+        assert not signed_by(key, signature, b"any text")
 
 
 def test_a_statement_says_who_signed_and_can_demand_it(made: Command, tmp_path: Path) -> None:

