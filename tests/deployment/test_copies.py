@@ -162,8 +162,8 @@ def test_restored_server_waits_for_every_hello(study: SimulatedStudy, place: Pat
     assert not first.client.advance()  # its upload waits
     backup = copy(study, "server", place / "backup")
     study.faults = type(study.faults)(lose=0.0)
-    reply = second.client._release(second.client.exchange + 1)  # made, and counted, but the
-    assert isinstance(study.running_server().take([reply])[0], bytes)  # answer is lost
+    due = second.client._release(second.client.exchange + 1)  # made, and counted, but the
+    assert isinstance(study.running_server().take([due.message])[0], bytes)  # answer is lost
     assert first.client.advance()  # the first client has it
     answers = dict(study.watch.answers)
     study.restore("server", backup)
@@ -187,7 +187,7 @@ def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place:
     twin = study.learner(0)
     twin.client._greeted = True  # software that does not ask first
     twin.observe(2, LOSSES[2, 0])
-    second = twin.client._release(exchange)
+    second = twin.client._release(exchange).message
     with pytest.raises(Refused) as refusal:
         twin.client.advance()
     assert refusal.value.code is Code.FORK
@@ -246,7 +246,7 @@ def test_answers_of_others_are_refused(study: SimulatedStudy) -> None:
     client = study.learner(0).client
     study.learner(1).client.advance()
     server = study.running_server()
-    data = client._release(client.exchange + 1)
+    data = client._release(client.exchange + 1).message
     reply = server.take([data])[0]
     assert isinstance(reply, bytes)
     head = client.chain.head
@@ -269,10 +269,10 @@ def test_waiting_is_no_reply(study: SimulatedStudy) -> None:
     play_until(study, LOSSES, 2)
     first, second = (study.learner(client).client for client in (0, 1))
     server, exchange = study.running_server(), study.running_server().exchange + 1
-    (reply,) = server.take([first._release(exchange)])
+    (reply,) = server.take([first._release(exchange).message])
     assert reply == Wait(exchange)
     assert server.answer(exchange) is None
-    (reply,) = server.take([second._release(exchange)])
+    (reply,) = server.take([second._release(exchange).message])
     assert reply == server.answer(exchange)
 
 

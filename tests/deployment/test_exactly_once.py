@@ -13,7 +13,7 @@ import pytest
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.lattice import to_units
 from hedgerow.core.messages import decode
-from hedgerow.deployment.client import Distrusted, StudyClient
+from hedgerow.deployment.client import Distrusted, Release, StudyClient
 from hedgerow.deployment.database import point
 from hedgerow.deployment.server import StudyServer, Wait
 from hedgerow.deployment.simulated import Crash, Faults, SimulatedStudy, small_study
@@ -222,11 +222,11 @@ def test_thousands_of_crashes(place: Path, built_once: None, game: str, seed: in
 class SendsFirst(StudyClient):
     """Sends a release before it is on disk."""
 
-    def _made(self, exchange: int) -> bytes:
-        data = super()._made(exchange)
-        self.link.call(data)
+    def _made(self, exchange: int) -> Release:
+        made = super()._made(exchange)
+        self.link.call(made.message)
         point("client sent too early")
-        return data
+        return made
 
 
 class AnswersFirst(StudyServer):

@@ -25,6 +25,8 @@ def ask(client: int) -> bytes:
 class _Slow:
     """A study that takes its time and notes who was served."""
 
+    missing = 0
+
     def __init__(self, clients: int) -> None:
         self.manifest = SimpleNamespace(roster=dict.fromkeys(range(clients)), closing="wait")
         self.served: list[list[int]] = []

@@ -137,9 +137,9 @@ def test_a_torn_answer_did_not_happen(study: SimulatedStudy, place: Path) -> Non
     play_until(study, LOSSES, 4)
     server = study.running_server()
     exchange = server.exchange + 1
-    server.take([study.learner(0).client._release(exchange)])
+    server.take([study.learner(0).client._release(exchange).message])
     before = (study.place("server") / "server.db-wal").stat().st_size
-    server.take([study.learner(1).client._release(exchange)])
+    server.take([study.learner(1).client._release(exchange).message])
     states = cut_everywhere(study, "server", place, 397, before, server_state)
     assert len(states) > 20
     assert {state[2] for state in states[:-1]} == {exchange - 1}
@@ -224,7 +224,7 @@ def test_a_full_disk_stops_a_client_and_nothing_is_sent(study: SimulatedStudy) -
 def test_a_full_disk_stops_a_server_and_nothing_is_answered(study: SimulatedStudy) -> None:
     play_until(study, LOSSES, 4)
     server, exchange = study.running_server(), study.running_server().exchange + 1
-    uploads = [study.learner(client).client._release(exchange) for client in (0, 1)]
+    uploads = [study.learner(client).client._release(exchange).message for client in (0, 1)]
 
     def act() -> None:
         with pytest.raises(LedgerFailed):

@@ -236,7 +236,7 @@ def test_an_error_of_the_algorithm_shows_no_sum(
     study: SimulatedStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = study.running_server()
-    uploads = [study.learner(c).client._release(server.exchange + 1) for c in (0, 1)]
+    uploads = [study.learner(c).client._release(server.exchange + 1).message for c in (0, 1)]
 
     class Failing:
         state = server.algorithm.server.state
@@ -281,7 +281,7 @@ def test_clients_forget_what_was_answered(place: Path, built_once: None) -> None
     client = study.learner(0).client
     marks = [study.watch.payloads[0, k][-24:] for k in range(1, client.exchange + 1)]
     assert marks
-    waiting = client._release(client.exchange + 1)
+    waiting = client._release(client.exchange + 1).message
     client.close()
     kept = (study.place(0) / "study.db").read_bytes()
     assert waiting in kept  # not answered yet: it may be sent again
@@ -323,7 +323,7 @@ def test_public_shows_no_secret(place: Path, built_once: None) -> None:
 
 def test_a_batch_is_one_transaction(study: SimulatedStudy, monkeypatch: Any) -> None:
     server, exchange = study.running_server(), study.running_server().exchange + 1
-    uploads = [study.learner(client).client._release(exchange) for client in (0, 1)]
+    uploads = [study.learner(client).client._release(exchange).message for client in (0, 1)]
     count = server._database.execute("SELECT count(*) FROM log").fetchone()[0]
     file = study.place("server") / "server.db-wal"
     size = file.stat().st_size

@@ -66,6 +66,8 @@ def numbers(what: str, values: object, gaps: bool = False) -> Array:
 
     Complex numbers and texts are refused, and so are masked values, which become NaN with `gaps`.
     """
+    if type(values) is np.ndarray and values.dtype.kind in "biuf":
+        return values.astype(np.float64)
     found = None
     if gaps or not masked(values):
         with suppress(TypeError, ValueError, OverflowError):

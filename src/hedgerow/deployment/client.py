@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -65,6 +65,14 @@ class Distrusted(HedgerowError):
 
 Agree = Callable[[Manifest, Algorithm, Guarantee | None], bool]
 """Asked before a study is joined: the manifest, what was rebuilt, and what will be charged."""
+
+
+class Release(NamedTuple):
+    """A signed message, and the hash that names it."""
+
+    exchange: int
+    message: bytes
+    hash: bytes
 
 
 class StudyClient(ClientLedger):
@@ -187,7 +195,7 @@ class StudyClient(ClientLedger):
         self.boot = wire.UNKNOWN
         """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
-        self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
+        self._due: Release | None = None  # the last release, once it is on disk
         self._last_answer = self.last_answer() or wire.NOTHING
         noise = self.saved_noise()
         self._noise = PartyNoise(self.manifest.seed, noise or b"")
@@ -305,23 +313,24 @@ class StudyClient(ClientLedger):
 
     def _exchange(self) -> None:
         """Send the release that is due; make it first if it does not exist yet."""
-        exchange = self._game.exchange + 1
-        data = self._release(exchange)
-        self._receive(exchange, self._call(data), wire.hash_of(data))
+        due = self._release(self._game.exchange + 1)
+        self._receive(due.exchange, self._call(due.message), due.hash)
 
-    def _release(self, exchange: int) -> bytes:
+    def _release(self, exchange: int) -> Release:
         """The release of an exchange, from the ledger; made first if it does not exist yet."""
-        if self._due is None or self._due[0] != exchange:
-            row = self._database.one("SELECT message FROM outbox WHERE exchange = ?", (exchange,))
+        if self._due is None or self._due.exchange != exchange:
+            row = self._database.one(
+                "SELECT exchange, message, hash FROM outbox WHERE exchange = ?", (exchange,)
+            )
             if row is not None:
-                data = bytes(row[0])
+                due = Release(*row)
             else:
                 with self._database.transaction("client release"):
-                    data = self._made(exchange)
-            self._due = exchange, data
-        return self._due[1]
+                    due = self._made(exchange)
+            self._due = due
+        return self._due
 
-    def _made(self, exchange: int) -> bytes:
+    def _made(self, exchange: int) -> Release:
         """Draw the noise, sign the message, store both it and the next state; inside a transaction.
 
         The message may leave once the transaction is committed.
@@ -342,7 +351,7 @@ class StudyClient(ClientLedger):
         where = exchange.to_bytes(8, "little") + self._game.round.to_bytes(8, "little")
         self.chain.add("release", where + found)
         self._set(state=state)
-        return data
+        return Release(exchange, data, found)
 
     def _request(self, message: wire.Message, exchange: int) -> None:
         self._receive(exchange, self._call(self._pack(message)), None)
@@ -501,9 +510,8 @@ class StudyClient(ClientLedger):
         if self._last_before_release:
             with self._database.transaction("client release"):
                 self._observed(reports, found, save=False)
-                exchange = game.exchange + 1
-                data = self._made(exchange)
-            self._due = exchange, data
+                due = self._made(game.exchange + 1)
+            self._due = due
             return
         with self._database.transaction("client observation", durable=False):
             self._observed(reports, found)

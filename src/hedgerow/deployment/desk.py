@@ -25,12 +25,13 @@ from hedgerow.deployment.wire import (
     REQUESTS,
     TAG,
     Code,
+    Upload,
     pack_refusal,
     read_refusal,
 )
 
 LARGEST_BATCH = 512
-GATHER = 0.002  # seconds in which uploads are gathered for one commit
+GATHER = 0.02  # seconds that an upload may wait for those of the other clients
 FRESH = 0.2  # seconds for which what is public is not looked up again
 ANYBODY = -1  # the lane of requests that name no client
 STATUS = {
@@ -158,7 +159,10 @@ class Desk:
         self._clients = 0
         self._lanes: OrderedDict[tuple[str, int], deque[_Request]] = OrderedDict()
         self._queued: Counter[str] = Counter()  # by address
-        self._filled = asyncio.Event()
+        self._due = asyncio.Event()  # what is queued is taken now
+        self._later: asyncio.TimerHandle | None = None
+        self._missing = 0  # uploads that the open exchange still needs
+        self._urgent = False  # something is queued that is no upload
         self._waiting: dict[int, dict[int, asyncio.Future[Reply]]] = {}
         self._changed = asyncio.Event()
         self._snapshot: tuple[float, dict[str, Any]] = (-1.0, {})
@@ -208,7 +212,8 @@ class Desk:
         reply: asyncio.Future[Reply] = loop.create_future()
         lane.append(_Request(data, client, reply))
         self._queued[address] += 1
-        self._filled.set()
+        self._urgent |= client == ANYBODY or data[:1] != Upload.kind
+        self._take_soon()
         timer = loop.call_later(self.limits.wait, _settle, reply, AGAIN)
         try:
             return await reply
@@ -235,7 +240,7 @@ class Desk:
     def stop(self) -> None:
         """Take nothing more, and answer all that wait with 204."""
         self._stopping = True
-        self._filled.set()
+        self._due.set()
         for clients in self._waiting.values():
             for reply in clients.values():
                 _settle(reply, AGAIN)
@@ -282,22 +287,35 @@ class Desk:
         client = int.from_bytes(data[at : at + 4], "little")
         return client if data[:1] in _KINDS and len(data) >= at + 4 and client < count else ANYBODY
 
+    def _take_soon(self) -> None:
+        """Let the writer take what is queued: at once, unless nobody could be answered yet.
+
+        Uploads that do not complete the open exchange are gathered: one commit for all of them.
+        """
+        if self._urgent or self._stopping or self.queued >= self._missing:
+            self._due.set()
+        elif self._later is None:
+            pause = min(GATHER, self.limits.wait / 4)  # a client that is answered 204 comes again
+            self._later = asyncio.get_running_loop().call_later(pause, self._due.set)
+
     async def _work(self) -> None:
-        while True:
-            await self._filled.wait()
-            if 0 < self.queued < self._clients:  # others are probably on their way
-                await asyncio.sleep(GATHER)
+        while self._lanes or not self._stopping:
+            await self._due.wait()
+            self._due.clear()
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
             batch = self._batch()
             if not batch:
-                if self._stopping:
-                    return
-                self._filled.clear()
                 continue
             try:
                 await self._serve(batch)
             except BaseException as error:
                 self._fail(error, batch)
                 return
+            self._urgent = self._urgent and bool(self._lanes)
+            if self._lanes:
+                self._take_soon()
 
     async def _close_late(self) -> None:
         """Close every exchange that has been open for too long."""
@@ -326,7 +344,7 @@ class Desk:
     async def _serve(self, batch: list[_Request]) -> None:
         """Let the study take a batch; settle what is answered and keep what must wait."""
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
-        replies, answers = await self._in_thread(self._take, requests, exchanges)
+        replies, answers, self._missing = await self._in_thread(self._take, requests, exchanges)
         for request, reply in zip(batch, replies, strict=True):
             if isinstance(reply, Wait):
                 self._keep(reply.exchange, request)
@@ -339,8 +357,11 @@ class Desk:
 
     def _take(
         self, requests: list[bytes], exchanges: tuple[int, ...]
-    ) -> tuple[list[bytes | Wait], dict[int, bytes]]:
-        """In the writer's thread: take a batch, and find the answers that somebody waits for."""
+    ) -> tuple[list[bytes | Wait], dict[int, bytes], int]:
+        """In the writer's thread: take a batch, and find the answers that somebody waits for.
+
+        The last value is the number of uploads that the open exchange still needs.
+        """
         study, began = self._study, time.thread_time()
         assert study is not None
         replies = study.take(requests)
@@ -349,7 +370,8 @@ class Desk:
         self.counts.batches += 1
         self.counts.requests += len(requests)
         self.counts.seconds += time.thread_time() - began
-        return replies, {e: answer for e, answer in found.items() if answer is not None}
+        answers = {e: answer for e, answer in found.items() if answer is not None}
+        return replies, answers, study.missing
 
     def _keep(self, exchange: int, request: _Request) -> None:
         """Let a request wait. A client waits once: its older request is answered with 204."""

@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.database import FATAL
-from hedgerow.deployment.desk import Desk, Limits, Reply, refused
+from hedgerow.deployment.desk import Desk, Limits, refused
 from hedgerow.deployment.http_client import MEDIA, MESSAGES
 from hedgerow.deployment.logs import log
 from hedgerow.deployment.pages.html import SAFE
@@ -35,7 +35,8 @@ from hedgerow.deployment.pages.study import state_of
 from hedgerow.deployment.wire import Code
 
 PLAIN = "text/plain; charset=utf-8"
-CLOSE = {"Connection": "close"}
+CLOSE, RETRY = (b"connection", b"close"), (b"retry-after", b"1")
+TYPE = (b"content-type", MEDIA.encode())
 HEADERS = 16384
 """The most bytes of the head of a request."""
 LINGER = 0.5
@@ -77,7 +78,7 @@ async def _body(scope: Any, receive: Any, limits: Limits) -> bytes:
 
 
 class _Messages:
-    """Takes messages before they reach the routes, which saves a third of the time of a request."""
+    """Takes messages before they reach the application, which saves a third of their time."""
 
     def __init__(self, app: Any, desk: Desk) -> None:
         self._app, self._desk = app, desk
@@ -86,14 +87,21 @@ class _Messages:
         if scope["type"] != "http" or scope["path"] != MESSAGES or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        desk, headers = self._desk, None
+        desk, headers = self._desk, list[tuple[bytes, bytes]]()
         try:
             data = await _body(scope, receive, desk.limits)
             desk.counts.bytes_in += len(data)
             reply = await desk.ask(scope["client"][0] if scope["client"] else "", data)
         except _Cut as cut:
-            reply, headers = cut.reply, CLOSE
-        await _response(desk, reply, headers)(scope, receive, send)
+            reply, headers = cut.reply, [CLOSE]
+        if reply.status in (429, 503):
+            headers.append(RETRY)
+        if reply.data:
+            headers += (b"content-length", b"%d" % len(reply.data)), TYPE
+        desk.counts.replies[reply.status] += 1
+        desk.counts.bytes_out += len(reply.data)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.data})
 
 
 def make_app(desk: Desk, *parts: Part) -> FastAPI:
@@ -139,7 +147,6 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
         del request
         return _text(200, await metrics(desk), "text/plain; version=0.0.4; charset=utf-8")
 
-    app.add_middleware(_Messages, desk=desk)
     for path, page in (
         (MESSAGES, only_post),
         ("/healthz", health),
@@ -154,14 +161,6 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
 
 def _text(status: int, text: str, media: str = PLAIN) -> Response:
     return Response(text + "\n", status, SAFE, media)
-
-
-def _response(desk: Desk, reply: Reply, headers: dict[str, str] | None = None) -> Response:
-    desk.counts.replies[reply.status] += 1
-    desk.counts.bytes_out += len(reply.data)
-    if reply.status in (429, 503):
-        headers = {"Retry-After": "1", **(headers or {})}
-    return Response(reply.data or None, reply.status, headers, MEDIA if reply.data else None)
 
 
 async def metrics(desk: Desk) -> str:
@@ -383,10 +382,10 @@ def allow_connections(count: int) -> None:
 
 
 def make_server(app: FastAPI, desk: Desk, tls: Tls | None = None) -> OrderlyServer:
-    """A server for the application, not running yet."""
+    """A server for messages and the application, not running yet."""
     try:
         config = uvicorn.Config(
-            app,
+            _Messages(app, desk),
             http=protocol(desk.limits),
             ws="none",
             lifespan="on",

@@ -500,9 +500,14 @@ class StudyServer:
         return len(self.done) == len(self._keys)
 
     @property
+    def missing(self) -> int:
+        """How many uploads the open exchange still needs."""
+        return len(self._keys) - len(self._open.keys() | self.done)
+
+    @property
     def late(self) -> int:
         """How many clients the open exchange still waits for; 0 before its first upload."""
-        return len(self._keys) - len(self._open.keys() | self.done) if self._open else 0
+        return self.missing if self._open else 0
 
     def public(self) -> dict[str, Any]:
         """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
