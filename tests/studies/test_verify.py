@@ -27,8 +27,8 @@ from hedgerow.studies.config import load
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
-from hedgerow.studies.storage.keys import signed_by
 from hedgerow.studies.storage.folder import write_study
+from hedgerow.studies.storage.keys import signed_by
 from hedgerow.studies.study import Study
 from support.command import STUDY, Command
 from support.paths import EXAMPLES
