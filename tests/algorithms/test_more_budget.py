@@ -1,5 +1,5 @@
 """More budget, or more clients, never hurts by more than noise: every certified algorithm that
-plays experts, on drawn, autocorrelated, changing and recorded losses.
+plays experts, on drawn, autocorrelated, changing and recorded losses, and where all lose at first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hedgerow as hr
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.columns import Column, Weights
+from hedgerow.algorithms.sparse_vector.doubling import Guesser
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.contracts.games import has_experts
 from hedgerow.core.environment import Environment
@@ -26,7 +27,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
-from support.streams import stand_in
+from support.streams import late, stand_in
 
 BUDGETS, CLIENTS = (1.0, 3.0, 10.0, 30.0), (1, 4, 12)
 SIZE: dict[str, Any] = {"experts": 8, "horizon": 600}
@@ -42,6 +43,7 @@ DRAWN: dict[str, Make] = {
     "days": lambda clients, seed: stand_in("days", seed, clients=clients, **STAND_IN),
     "autocorrelated": lambda clients, seed: stand_in("auto", seed, clients=clients, **STAND_IN),
     "one change": lambda clients, seed: stand_in("shift", seed, clients=clients, **STAND_IN),
+    "late": lambda clients, seed: late(seed, clients=clients, experts=20, rounds=600),
 }
 # The clients of recorded losses are given, so only the budget varies there.
 RECORDED: dict[str, Make] = {
@@ -94,13 +96,16 @@ def promised(spec: AlgorithmSpec, made: Environment, seed: int) -> AlgorithmSpec
     return replace(spec, best_loss=float(block.losses.mean(axis=1).sum(axis=0).min()))
 
 
+def regret_of(played: Algorithm, made: Environment, seed: int) -> float:
+    recorder = Recorder(made.setting, points=2)
+    ended = simulate(played, made, seed, sinks=[recorder])
+    return recorder.result("", seed, ended).final_regret
+
+
 @cache
 def one_regret(spec: AlgorithmSpec, stream: str, clients: int, seed: int) -> float:
     made = environment(stream, clients, seed)
-    recorder = Recorder(made.setting, points=2)
-    played = build(promised(spec, made, seed), made.setting)
-    ended = simulate(played, made, seed, sinks=[recorder])
-    return recorder.result("", seed, ended).final_regret
+    return regret_of(build(promised(spec, made, seed), made.setting), made, seed)
 
 
 def regret(spec: AlgorithmSpec, stream: str, clients: int, seeds: int) -> Estimate:
@@ -159,6 +164,30 @@ def test_the_largest_budget_does_not_hurt(name: str, stream: str) -> None:
     assert more_budget(SPECS[name], stream, 5, (1.0, 30.0)) == []
 
 
+def test_a_large_budget_does_not_hurt_where_all_lose_at_first() -> None:
+    assert more_budget(SPECS["doubling"], "late", 12, (1.0, 3.0)) == []
+
+
+def without_regret(epsilon: float, setting: Setting) -> Algorithm:
+    """The rule of an earlier `doubling`: runs are never tested by their regret."""
+    built = hr.Doubling(epsilon=epsilon, first_guess=float(setting.clients)).build(setting)
+    assert isinstance(built.server, Guesser)
+    server = replace(built.server, since=10**9)
+    return replace(built, server=server, advance=server.advance)
+
+
+def test_guesses_without_a_test_of_the_regret_would_be_found() -> None:
+    """The test has power: a guess that grows with what all lose alike hurts with more budget."""
+    streams = [environment("late", 12, seed) for seed in range(12)]
+    found = {}
+    for epsilon in (1.0, 3.0):
+        built = without_regret(epsilon, streams[0].setting)
+        found[epsilon] = Estimate.of(
+            [regret_of(built, made, seed) for seed, made in enumerate(streams)]
+        )
+    assert hurts(found, SLACK * guessing("late", 12))
+
+
 def test_many_clients_do_not_hurt() -> None:
     assert more_clients(SPECS["potential"], "days", 5, (1, 12)) == []
 
@@ -214,9 +243,7 @@ def test_equal_epochs_would_be_found() -> None:
         regrets = []
         for seed in range(16):
             made = stand_in("days", seed, clients=12, experts=10, rounds=1461)
-            recorder = Recorder(made.setting, points=2)
-            ended = simulate(equal_epochs(epsilon, made.setting), made, seed, sinks=[recorder])
-            regrets.append(recorder.result("", seed, ended).final_regret)
+            regrets.append(regret_of(equal_epochs(epsilon, made.setting), made, seed))
         found[epsilon] = Estimate.of(regrets)
     assert hurts(found, SLACK * guessing("days", 12))
 

@@ -43,10 +43,10 @@ def growing(spec: Potential, setting: Setting) -> Growing:
 
 
 def without_growth(algorithm: Algorithm) -> Algorithm:
-    """The same first epoch, again and again."""
+    """The same first epoch, again and again, and never a test of the regret."""
     assert isinstance(algorithm.server, Growing)
     weights = replace(algorithm.server.weights, later=())
-    server = replace(algorithm.server, weights=weights, growth=1.0)
+    server = replace(algorithm.server, weights=weights, growth=1.0, since=10**9)
     return replace(algorithm, server=server, advance=server.advance)
 
 
@@ -75,7 +75,8 @@ def test_every_epoch_doubles_the_draws_and_halves_the_weights() -> None:
     found = [k for k in range(max(starts) + 1) if server.weights.place(k)[1] == 0]
     assert found == starts
     for number, start in enumerate(starts):
-        assert server.limit(start) == pytest.approx(min(server.threshold * 4**number, 80_000))
+        times = 4 * 2 ** (number - 1) if number else 1  # a regret may be four times a loss
+        assert server.limit(start) == pytest.approx(min(server.threshold * times, 80_000))
 
 
 def test_the_first_epoch_is_that_of_sparse_vector() -> None:
@@ -114,11 +115,11 @@ def test_every_run_of_every_epoch_costs_at_most_the_budget(epsilon: float, delta
 @pytest.mark.parametrize("every", [1, 3])
 def test_scores_forget_earlier_epochs(every: int) -> None:
     """Each selection sees the weighted losses since the last restart and no others."""
-    losses = np.random.default_rng(1).random((90, 2, 4))
+    losses = np.random.default_rng(1).random((180, 2, 4))
     spec = Potential(
-        epsilon=60.0, every=every, switches=2, threshold=1.0, early=False, growth=1.5, front=0.5
+        epsilon=60.0, every=every, switches=2, threshold=0.25, early=False, growth=1.5, front=0.5
     )
-    algorithm = spec.build(Setting(2, 4, 90))
+    algorithm = spec.build(Setting(2, 4, 180))
     server = algorithm.server
     assert isinstance(server, Growing)
     totals = losses.sum(axis=1)
@@ -127,11 +128,13 @@ def test_scores_forget_earlier_epochs(every: int) -> None:
         simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False)
         exchange, start, used, runs = 0, 0, 0, list[np.ndarray]()
         for release in noise.ledger.releases:
-            if release.mechanism.purpose == "threshold":
+            regret = "regret " if server.by_regret(used) else ""
+            if release.mechanism.purpose == f"{regret}threshold":
                 assert release.value == server.limit(used)
-            elif release.mechanism.purpose == "query":
+            elif release.mechanism.purpose == f"{regret}query":
                 exchange += 1
             else:
+                assert release.mechanism.purpose == "selection"
                 exchange = exchange or 1  # the first run has no test
                 run = totals[start : exchange * every].sum(axis=0)
                 own = server.weights.of(used).own * run
@@ -158,7 +161,7 @@ def test_the_budget_is_spent_and_no_more(epsilon: float, delta: float) -> None:
 
 def test_draws_and_epochs_stay_below_their_bounds() -> None:
     """Theorems 2 and 3, in the form that they cover, on a stream where the best expert loses often."""
-    best_loss, clients, experts, rounds = 40.0, 4, 16, 600
+    best_loss, clients, experts, rounds = 40.0, 4, 16, 1200
     environment = NearRealizable(
         clients=clients,
         experts=experts,
@@ -188,7 +191,13 @@ def test_draws_and_epochs_stay_below_their_bounds() -> None:
         inner.append(used - ends)
         ended.append(ends)
     sizes = [len(server.weights.columns), *(len(epoch) for epoch in server.weights.later)]
-    falls = [rate * (server.threshold * 2**e - quiet) for e, rate in enumerate(rates)]
+    starts = [0, *np.cumsum(sizes)[:-1].tolist()]
+    noise = [server.test(start).query_scale / server.sparse.query_scale for start in starts]
+    assert noise == [1.0, *[4.0] * (len(sizes) - 1)]
+    falls = [
+        rate * (server.limit(start) - times * quiet)
+        for rate, start, times in zip(rates, starts, noise, strict=True)
+    ]
     chances = [
         min(
             1.0,

@@ -54,21 +54,29 @@ def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_scores_of_doubling_forget_earlier_epochs_and_what_the_guess_allows(every: int) -> None:
-    losses = np.random.default_rng(1).random((90, 2, 4))
+    losses = np.random.default_rng(1).random((270, 2, 4))
     algorithm = Doubling(
-        epsilon=8.0, every=every, switches=2, threshold=1.0, first_guess=1.0
-    ).build(Setting(2, 4, 90))
+        epsilon=30.0, every=every, switches=2, threshold=0.25, first_guess=0.25
+    ).build(Setting(2, 4, 270))
     server = server_of(algorithm)
     assert isinstance(server, Guesser)
     totals = losses.sum(axis=1)
     for seed in range(5):
-        exchange, start, used, earlier = 0, 0, 0, np.zeros(4)
-        for purpose, value, _ in releases(algorithm, losses, seed):
-            if purpose == "threshold":
+        exchange, start, used, earlier, noisy = 0, 0, 0, np.zeros(4), 0.0
+        expert = -1
+        for purpose, value, output in releases(algorithm, losses, seed):
+            regret = "regret " if server.by_regret(used) else ""
+            if purpose == f"{regret}threshold":
                 assert value == server.limit(used)
-            elif purpose == "query":
+                noisy = output
+            elif purpose == f"{regret}query":
                 exchange += 1
+                lost = totals[start : server.schedule.time(exchange)].sum(axis=0)
+                asked = lost[expert] - (lost.min() if regret else 0.0)
+                assert value + noisy == pytest.approx(asked, abs=1e-4)
             else:
+                assert purpose == "selection"
+                expert = output
                 exchange += used == 0  # the first run has no test
                 end = server.schedule.time(exchange)
                 lost = np.maximum(totals[start:end].sum(axis=0) - server.guess(used), 0.0)
@@ -77,6 +85,7 @@ def test_scores_of_doubling_forget_earlier_epochs_and_what_the_guess_allows(ever
                 used, start = used + 1, end
                 earlier = earlier + column.later * lost if used % 2 else np.zeros(4)
         assert used >= 4
+        assert server.by_regret(used)
 
 
 def test_guesses_double_up_to_the_whole_game() -> None:
@@ -95,7 +104,7 @@ def test_guesses_double_up_to_the_whole_game() -> None:
         200,
         200,
     ]
-    assert [server.limit(used) for used in (0, 3)] == [5.0, 13.0]
+    assert [server.limit(used) for used in (0, 3, 6)] == [5.0, 28.0, 36.0]  # a loss, then regrets
 
 
 def test_doubling_plays_like_sparse_vector_until_the_first_guess_fails() -> None:

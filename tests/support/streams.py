@@ -7,6 +7,20 @@ import numpy as np
 from hedgerow.environments.recorded.losses import RecordedArray
 
 
+def late(seed: int, *, clients: int, experts: int, rounds: int) -> RecordedArray:
+    """All experts lose in every round of the first half; then one never loses again.
+
+    The others lose in half of the rounds. Nothing is to be learnt before, so what an algorithm
+    does there must not slow it down afterwards.
+    """
+    rng = np.random.default_rng(seed)
+    losses = np.ones((rounds, clients, experts))
+    half = rounds // 2
+    losses[half:] = rng.random((rounds - half, clients, experts)) < 0.5
+    losses[half:, :, rng.integers(experts)] = 0.0
+    return RecordedArray(losses)
+
+
 def stand_in(kind: str, seed: int, *, clients: int, experts: int, rounds: int) -> RecordedArray:
     """A stand-in for daily air-quality forecasts: a best expert that loses often.
 

@@ -5,7 +5,9 @@ test. The printed algorithm releases the loss of each new expert with noise and 
 the guess; while the guess is small, that comparison says "double" at once. Here the test releases
 nothing: if some expert loses no more than the guess, the switches of an epoch hardly ever run out
 (`proofs/doubling.md#soundness`). So when they run out, the guess was too low. The next epoch uses
-new losses only, which is why all epochs together cost as much privacy as one.
+new losses only, which is why all epochs together cost as much privacy as one. After the first
+guess runs are tested by their regret (`regret_test.py`): what all experts lose alike then neither
+ends a run nor doubles the guess.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from hedgerow.algorithms.sparse_vector.proved import (
     STEP,
     EpochRuns,
     Game,
-    Runs,
     chance_of_end,
     epochs_bound,
 )
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
+from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof
 from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
@@ -41,11 +43,11 @@ MOST_GUESSES = 16  # that the regret bound follows; what comes later is given up
 
 
 @dataclass(frozen=True)
-class Guesser(RecencySelector):
+class Guesser(RegretSelector):
     """The server: Fed-SVT with a guess of the best expert's loss, 0 in the first epoch.
 
-    `threshold` is the loss that a run may have beyond the guess, `first_guess` the first guess
-    above 0, and `most` the largest guess.
+    `threshold` is what a run may lose beyond the guess, `regret_threshold` what its regret may be
+    beyond it, `first_guess` the first guess above 0, and `most` the largest guess.
     """
 
     first_guess: float
@@ -54,13 +56,35 @@ class Guesser(RecencySelector):
     def guess(self, switches: int) -> float:
         """The guess of the best expert's loss, summed over clients, after `switches` draws."""
         epoch, _ = self.weights.place(switches)
-        return min(self.first_guess * 2.0 ** min(epoch - 1, 100), self.most) if epoch else 0.0
+        return guessed(epoch, self.first_guess, self.most)
 
     def limit(self, switches: int) -> float:
-        return self.guess(switches) + self.threshold
+        margin = self.regret_threshold if self.by_regret(switches) else self.threshold
+        return self.guess(switches) + margin
 
     def least(self, switches: int) -> float:
         return self.guess(switches)
+
+
+def guessed(epoch: int, first: float, most: float) -> float:
+    """The guess of an epoch.
+
+    >>> [guessed(epoch, first=3.0, most=20.0) for epoch in range(6)]
+    [0.0, 3.0, 6.0, 12.0, 20.0, 20.0]
+    """
+    return min(first * 2.0 ** min(epoch - 1, 100), most) if epoch else 0.0
+
+
+def first_large(first: float, most: float, large: float) -> int:
+    """The first epoch, not 0, whose guess is at least `large`, or cannot grow.
+
+    >>> [first_large(3.0, 20.0, large) for large in (0.0, 5.0, 100.0)]
+    [1, 2, 4]
+    """
+    epoch = 1
+    while guessed(epoch, first, most) < min(large, most):
+        epoch += 1
+    return epoch
 
 
 def false_alarm(sparse_epsilon: float, reserve: float) -> float:
@@ -132,10 +156,12 @@ class Doubling(AlgorithmSpec):
         Draws of an expert for each guess, at least 1. None (default): chosen from public values.
     threshold
         The loss, summed over clients, that an expert may have beyond the guess before it is
-        replaced, >= 0. None (default): chosen from public values.
+        replaced, >= 0. The regret that it may have beyond later guesses follows from it. None
+        (default): chosen from public values.
     first_guess
         The first guess above 0 of the best expert's loss, summed over clients: > 0 and at most
-        clients * horizon. None (default): the threshold or clients * every, whichever is larger.
+        clients * horizon. None (default): the threshold; with calibration="proved" at least
+        clients * every.
     early
         Whether there are also exchanges in the first `every` rounds. Default: yes.
     front
@@ -186,6 +212,9 @@ class Doubling(AlgorithmSpec):
             "first_guess": (
                 "first guess above 0 of the best expert's loss, summed over clients; "
                 "doubled when it fails"
+            ),
+            "regret_from_epoch": (
+                "number of guesses after which an expert is judged by its regret, not by its loss"
             ),
             "wrong_doubling_at_most": (
                 "bound on the probability that a correct guess is doubled; does not affect privacy"
@@ -243,15 +272,21 @@ class Doubling(AlgorithmSpec):
         known = self._same_budget().build(setting)
         alike, most = known.server, float(setting.clients * setting.rounds)
         assert isinstance(alike, RecencySelector)
-        first = (
-            min(max(alike.threshold, float(setting.clients * self.every)), most)
-            if self.first_guess is None
-            else self.first_guess
+        margin = louder_margin(
+            alike.threshold, alike.sparse, setting.experts, alike.schedule.count(setting.rounds)
         )
+        proved = self.calibration == "proved"
+        first = self.first_guess
+        if first is None:
+            first = max(alike.threshold, float(setting.clients * self.every) if proved else 2**-20)
+            first = min(first, most)
         between("first_guess", first, 0.0, most)
         first = float(round_to_lattice(first))
         shared = {part.name: getattr(alike, part.name) for part in fields(alike)}
-        server = Guesser(**shared, first_guess=first, most=most)
+        since = first_large(first, most, margin) if proved else 1
+        server = Guesser(
+            **shared, since=since, regret_threshold=margin, first_guess=first, most=most
+        )
         return replace(
             known,
             name="doubling",
@@ -272,6 +307,7 @@ class Doubling(AlgorithmSpec):
             parameters={
                 **known.parameters,
                 "first_guess": first,
+                "regret_from_epoch": since,
                 **self._soundness(server, setting),
             },
         )
@@ -281,27 +317,29 @@ class Doubling(AlgorithmSpec):
         even = all(run.own == run.later for run in server.weights.columns[:-1])
         if not even or not isinstance(server.selection, ExponentialMechanism):
             return {}
-        runs, game = _runs(server), Game.of(setting, server.schedule)
-        wrong = wrong_doubling(
-            experts=setting.experts,
-            exchanges=game.exchanges,
-            switches=server.switches,
-            margin=runs.margin,
-            sparse_epsilon=runs.sparse_epsilon,
-            selection_epsilon=min(runs.weights),
-        )
-        wrong = min(wrong, chance_of_end(game, runs))
+        game = Game.of(setting, server.schedule)
+
+        def ends(used: int) -> float:
+            runs = server.runs(server.weights.columns, used)
+            simple = wrong_doubling(
+                experts=setting.experts,
+                exchanges=game.exchanges,
+                switches=server.switches,
+                margin=runs.margin,
+                sparse_epsilon=runs.sparse_epsilon,
+                selection_epsilon=min(runs.weights),
+            )
+            return min(simple, chance_of_end(game, runs))
+
+        wrong = max(ends(0), ends(server.since * server.switches))  # each has its own test
         return {"wrong_doubling_at_most": wrong} if wrong < 1 else {}
-
-
-def _runs(server: Guesser) -> Runs:
-    return server.runs(server.weights.columns, server.threshold)
 
 
 def _regret_at_most(server: Guesser, setting: Setting, best_loss: float) -> float:
     rounded = best_loss + setting.rounds / (2 * UNITS_PER_LOSS) if best_loss else 0.0
-    guesses = [server.guess(epoch * server.switches) for epoch in range(MOST_GUESSES)]
-    epochs = tuple(EpochRuns(guess, _runs(server)) for guess in guesses)
+    begins = [epoch * server.switches for epoch in range(MOST_GUESSES)]
+    columns = server.weights.columns
+    epochs = tuple(EpochRuns(server.guess(used), server.runs(columns, used)) for used in begins)
     return epochs_bound(Game.of(setting, server.schedule, rounded), epochs)
 
 

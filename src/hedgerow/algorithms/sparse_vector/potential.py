@@ -10,7 +10,8 @@ draws):
 * Certified: the expert of the run has lost more than a threshold, up to noise, as in
   `sparse_vector`, with weights by recency. If all draws of an epoch are used up, the best expert
   loses, too. Then a longer memory is worth more than a fast alarm: the next epoch has twice the
-  draws, half the weights and a higher threshold.
+  draws, half the weights and a higher threshold, and its runs are tested by their regret
+  (`regret_test.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from hedgerow.algorithms.sparse_vector.printed_potential import (
 )
 from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
+from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -44,14 +46,16 @@ from hedgerow.core.validate import between, expect, one_of
 from hedgerow.privacy.curves import promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
-GROWTH = 4.0
-"""The factor on the threshold from epoch to epoch."""
+GROWTH = 2.0
+"""The factor on the threshold from epoch to epoch: the one of `proofs/potential.md#switches`."""
+SINCE = {"certified": 1, "proved": 2}
+"""The first epoch with tests of the regret. Those before are what the bound of "proved" follows."""
 MOST_DRAWS = 4096
 """In an epoch; longer ones would hardly ever end."""
 
 
 @dataclass(frozen=True)
-class Growing(RecencySelector):
+class Growing(RegretSelector):
     """The certified server. `threshold` is that of the first epoch, `most` the largest one."""
 
     growth: float
@@ -59,7 +63,12 @@ class Growing(RecencySelector):
 
     def limit(self, switches: int) -> float:
         epoch, _ = self.weights.place(switches)
-        grown = min(self.threshold * self.growth ** min(epoch, 100), self.most)
+        first, times = (
+            (self.regret_threshold, epoch - self.since)
+            if epoch >= self.since
+            else (self.threshold, epoch)
+        )
+        grown = min(first * self.growth ** min(times, 100), self.most)
         return max(self.threshold, float(round_to_lattice(grown)))
 
 
@@ -107,7 +116,7 @@ def regret_bound(server: Growing, setting: Setting) -> BoundWithGoodExpert:
     """
     draws = (0, len(server.weights.columns))
     epochs = tuple(
-        EpochRuns(0.0, server.runs(columns, server.limit(used)))
+        EpochRuns(0.0, server.runs(columns, used))
         for used, columns in zip(
             draws, (server.weights.columns, *server.weights.later[:1]), strict=False
         )
@@ -125,7 +134,9 @@ class Potential(AlgorithmSpec):
     by weighted losses, recent ones weigh more, and after `switches` draws a new epoch begins on new
     losses only. Each epoch has twice the draws of the one before, at half the weights, and a higher
     threshold: it costs the same, and if the best expert loses often, the memory grows. The first
-    epoch is that of `SparseVector` for a best loss of 0.
+    epoch is that of `SparseVector` for a best loss of 0. In later ones a run ends by its regret: by
+    what its expert has lost more than the best one in the run. What all experts lose alike then
+    does not matter.
 
     With `calibration="proved"` the expected regret is bounded if one expert never loses.
 
@@ -148,15 +159,16 @@ class Potential(AlgorithmSpec):
         The loss, summed over clients, that a run of the first epoch may have, >= 0. None (default):
         chosen from public values. The certificate always follows the values that are used.
     growth
-        The factor on the threshold from epoch to epoch, at least 1. None (default): 4.
+        The factor on the threshold from epoch to epoch, at least 1, from the second one on, whose
+        threshold is 4 times the first. None (default): 2.
         Only with test="expert", as are `front` and `draw`.
     front
         The share of a run's budget, in [0, 1], that goes to the draw at its end alone, in the first
         epoch; it halves from epoch to epoch. None (default): chosen from public values.
     draw
         "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
-        draw="exponential", front=0 and growth=2 the loss is proven to have no factor log d on that
-        of the best expert (`proofs/potential.md#switches`).
+        draw="exponential" and front=0 the loss is proven to have no factor log d on that of the
+        best expert (`proofs/potential.md#switches`).
     rate
         The learning rate of the printed algorithm (eta in the paper), in [2^-24, 1000]. Only with
         test="potential". None (default): the printed value.
@@ -264,18 +276,22 @@ class Potential(AlgorithmSpec):
         assert isinstance(alike, RecencySelector)
         shared: dict[str, Any] = {part.name: getattr(alike, part.name) for part in fields(alike)}
         losses, growth = setting.clients * setting.rounds, self.growth or GROWTH
-        front = float(known.parameters["front"])
+        front, since = float(known.parameters["front"]), SINCE[self.calibration]
+        exchanges = alike.schedule.count(setting.rounds)
         sizes = epoch_sizes(
             alike.switches,
             alike.threshold,
             growth,
-            alike.schedule.count(setting.rounds),
+            exchanges,
             float(losses),
         )
+        margin = louder_margin(alike.threshold, alike.sparse, setting.experts, exchanges)
         weights = grown(alike.weights, (self.epsilon, alike.delta), front, sizes, losses)
         draw = "permute-and-flip" if isinstance(alike.selection, NoisyMax) else "exponential"
         shared |= {"weights": weights, "selection": weights.selection(draw)}
-        server = Growing(**shared, growth=growth, most=float(losses))
+        server = Growing(
+            **shared, since=since, regret_threshold=margin, growth=growth, most=float(losses)
+        )
         proof = Proof("potential.md", "whole-algorithm")
         return replace(
             known,

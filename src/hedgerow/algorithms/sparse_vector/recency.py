@@ -55,11 +55,19 @@ class RecencySelector(Selector):
         del switches
         return self.floor
 
-    def runs(self, columns: Columns, margin: float) -> Runs:
-        """The runs of an epoch for a regret bound: each weighs alike in all draws to come."""
+    def tests(self) -> tuple[AboveThreshold, ...]:
+        """All that may end a run."""
+        return (self.sparse,)
+
+    def runs(self, columns: Columns, used: int) -> Runs:
+        """The runs of the epoch that begins after `used` draws, for a regret bound.
+
+        Each weighs alike in all draws to come.
+        """
         assert all(column.own == column.later for column in columns if column.after)
         weights = tuple(2 * self.selection.rate * column.own for column in reversed(columns))
-        return Runs(1 / self.sparse.query_scale, margin, weights)
+        margin = max(0.0, self.limit(used) - self.least(used))
+        return Runs(1 / self.test(used).query_scale, margin, weights)
 
     def beginning(self, expert: int) -> RecencyState:
         zero = np.zeros(self.experts, np.int64)
@@ -145,7 +153,14 @@ def recency_certificate(
         proof=pure if server.delta == 0 else approximate,
         calibration=calibration,
         channels=CHANNELS,
-        mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
+        mechanisms=(
+            *(
+                noise
+                for test in server.tests()
+                for noise in (test.threshold_noise, test.comparison)
+            ),
+            server.selection,
+        ),
         when_spent=(
             f"after {server.switches} changes of expert earlier losses are forgotten, "
             f"and new ones have a new budget{grows}"

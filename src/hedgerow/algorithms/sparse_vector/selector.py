@@ -55,8 +55,8 @@ class Selector:
     """The server: one sparse-vector query per exchange, one selection after each "above".
 
     It is the server of the printed algorithm: all losses since the start count alike in every
-    selection, and it stops after the last draw. Other servers of the family replace `limit`,
-    `spent`, `scores` and `next_run`.
+    selection, and it stops after the last draw. Other servers of the family replace `test`,
+    `limit`, `spent`, `scores` and `next_run`.
     """
 
     state: ClassVar[type[Any]] = ServerState
@@ -94,6 +94,14 @@ class Selector:
         del switches
         return True
 
+    def test(self, switches: int) -> AboveThreshold:
+        """The noise of the test of the run that begins after `switches` draws.
+
+        A server never returns to an earlier test.
+        """
+        del switches
+        return self.sparse
+
     def limit(self, switches: int) -> float:
         """The threshold of the run that begins after `switches` draws."""
         del switches
@@ -101,7 +109,9 @@ class Selector:
 
     def begin(self, switches: int, noise: Noise) -> float:
         """The noisy threshold of the run that begins after `switches` draws."""
-        return self.sparse.begin(self.limit(switches), noise) if self.tested(switches) else np.inf
+        if not self.tested(switches):
+            return np.inf
+        return self.test(switches).begin(self.limit(switches), noise)
 
     def shown(self) -> dict[str, float | str]:
         """The parameters that a built algorithm reports."""
@@ -160,7 +170,7 @@ class Selector:
         self, state: Any, uploads: LossSums, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
         state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
-        if not self.tested(state.switches) or self.sparse.above(
+        if not self.tested(state.switches) or self.test(state.switches).above(
             self.query(state), state.noisy_threshold, noise
         ):
             state = self.switch(state, noise)
@@ -171,7 +181,8 @@ class Selector:
 
         `boundaries` are the rounds of the block before which an exchange is due; `done` counts
         those that are over. `totals` are the losses up to round `since` of the block, in which the
-        current run began (0: in an earlier block).
+        current run began (0: in an earlier block). `drawn` is the noise of `test` from exchange
+        `start` on.
         """
         noise = source.server()
         rounds, clients = block.losses.shape[:2]
@@ -180,24 +191,25 @@ class Selector:
         totals, since, earlier = before, 0, state.exchanges
         plays = np.full(rounds, state.expert, np.int64)
         boundaries = self.schedule.due(run.round, run.remaining, rounds)
-        done, untested, drawn = 0, 0, np.empty(0)
+        done, start, drawn, test = 0, 0, np.empty(0), None
         while done < len(boundaries) and not self.spent(state):
             if self.tested(state.switches):
-                if not len(drawn):
-                    drawn = self.sparse.draw_queries(len(boundaries) - done, noise)
+                if test != self.test(state.switches):
+                    test, start = self.test(state.switches), done
+                    drawn = test.draw_queries(len(boundaries) - done, noise)
                 ends = self._end(
                     state,
                     block.losses[since:],
                     totals,
                     boundaries[done:] - since,
-                    drawn[done - untested :],
+                    drawn[done - start :],
                 )
                 if ends is None:
                     done = len(boundaries)
                     break
                 done += ends + 1
             else:
-                done, untested = done + 1, untested + 1
+                done += 1
             at = int(boundaries[done - 1])
             totals = totals + to_units(block.losses[since:at].sum(axis=(0, 1)))
             since = at
@@ -235,7 +247,7 @@ class Selector:
         most, seen = SHORT_RUN, 0
         while seen < len(due):
             queries = self.queries(state, losses, earlier, due[:most])
-            first = self.sparse.first_above(
+            first = self.test(state.switches).first_above(
                 queries[seen:], state.noisy_threshold, drawn[seen : len(queries)]
             )
             if first is not None:
@@ -259,14 +271,13 @@ class Selector:
             if sent.switches != state.switches + 1:
                 return -np.inf
             if tested:
-                result += self.sparse.log_probability(
+                result += self.test(state.switches).log_probability(
                     queries, self.limit(state.switches), ended=True
                 )
             result += self.selection.log_probability(self.scores(state), sent.expert)
             state, queries = self.next_run(state, sent.expert, np.inf), []
-        return float(
-            result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False)
-        )
+        last, limit = self.test(state.switches), self.limit(state.switches)
+        return float(result + last.log_probability(queries, limit, ended=False))
 
 
 def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) -> PureDP:

@@ -268,8 +268,7 @@ class SparseVector(AlgorithmSpec):
         """The proven bound; None outside its conditions."""
         if self.calibration != "proved" or not isinstance(server, RecencySelector):
             return None
-        margin = max(0.0, server.threshold - server.floor)
-        tested = server.runs(server.weights.columns, margin)
+        tested = server.runs(server.weights.columns, 0)
         # the floor is rounded up, and the threshold is counted from it
         game = Game.of(setting, server.schedule, server.floor / setting.clients)
         value = regret_bound(game, tested)

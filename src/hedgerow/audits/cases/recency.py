@@ -8,6 +8,7 @@ selections are all near their worst ratio: together the run's column.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import numpy as np
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.columns import Column
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, RecencyState
+from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
-from hedgerow.audits.cases.parts import Streams, many_belows, with_bug
+from hedgerow.audits.cases.parts import BELOWS, Streams, many_belows, with_bug
 from hedgerow.core.setting import Setting
+from hedgerow.privacy.mechanisms import AboveThreshold
 
 LEAD = 20  # other clients, at which expert 0 loses in the datum's round: a bad choice
 MORE = 3  # draws after the epoch, where nothing may show
@@ -45,6 +48,31 @@ def worst_streams(server: RecencySelector, run: int) -> Streams:
     first[run, 0, 0], second[run, 0, 0] = 0.0, 1.0
     drawn = [1] * (run + 1) + [0] * (draws - run)
     return first, second, (tuple(CurrentExpert(1, drawn[k], k) for k in range(draws + 1)),)
+
+
+def regret_streams(server: RegretSelector) -> Streams:
+    """One datum in the first run that is tested by its regret, and all that it costs.
+
+    The run has expert 0. While it lasts, the datum moves its regret by 2: others lose least. It
+    ends when expert 2 has lost least, and then the datum does not move its regret. Every later
+    exchange ends a run and draws expert 0, which only one world favours.
+    """
+    run = next(used for used in count() if server.by_regret(used))
+    draws = run + server.weights.of(run).after + 1 + MORE
+    hidden, level = int(server.least(run)) + 1, int(server.limit(run))
+    end = run + BELOWS
+    first = np.zeros((end + draws - run + 1, 1 + hidden + level, server.experts))
+    first[run, 1 : 1 + hidden] = 1.0  # what a guess hides
+    first[run, 1 + hidden :, 0] = 1.0
+    first[run, -1, 2] = 1.0
+    first[end, 1:3] = 1.0
+    first[end, 1:3, [0, 2]] = 0.0
+    first[end + 1 :, :, 0] = 1.0
+    second = first.copy()
+    first[run, 0], second[run, 0] = 1.0, 0.0
+    first[run, 0, [0, 2]], second[run, 0, [0, 2]] = 0.0, 1.0
+    used = [*range(run), *[run] * (end - run + 1), *range(run + 1, draws + 1)]
+    return first, second, (tuple(CurrentExpert(1, 0, switches) for switches in used),)
 
 
 def many_belows_of(server: Selector, setting: Setting) -> Streams:
@@ -86,6 +114,15 @@ class _TestsTheFirstRun:
         return True
 
 
+class _QuietRegret:
+    """The bug: a test of the regret has the noise of a test of the loss."""
+
+    def test(self, switches: int) -> AboveThreshold:
+        del switches
+        own: Any = self
+        return own.sparse
+
+
 def by_rows(server: RecencySelector) -> RecencySelector:
     """The bug: the weights of a draw add up to the budget, not those of a run."""
     units = server.weights.columns[-1].units
@@ -110,6 +147,11 @@ def bugs(server: RecencySelector) -> dict[str, tuple[RecencySelector, Streams]]:
             worst_streams(server, last),
         ),
     }
+    if isinstance(server, RegretSelector):
+        found["the noise of a loss in a test of the regret"] = (
+            with_bug(server, _QuietRegret),
+            regret_streams(server),
+        )
     if server.switches > 2:
         rows = by_rows(server)
         found["rows within the budget, not columns"] = (rows, worst_streams(server, tested))

@@ -14,6 +14,7 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.printed_potential import PotentialTest, printed_cost
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
+from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases.parts import (
@@ -25,7 +26,13 @@ from hedgerow.audits.cases.parts import (
     peer_curve,
     with_curve,
 )
-from hedgerow.audits.cases.recency import bugs, dearest, many_belows_of, worst_streams
+from hedgerow.audits.cases.recency import (
+    bugs,
+    dearest,
+    many_belows_of,
+    regret_streams,
+    worst_streams,
+)
 from hedgerow.core.setting import Setting
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
@@ -89,13 +96,15 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         made.answers("many belows", server, "holds"),
         made.answers(f"{share} of the threshold noise", thin, "violated"),
     )
-    if isinstance(server, Growing):
-        second = worst_streams(server, server.switches)
-        found = (
-            *found,
-            made.whole("worst transcript, datum in the second epoch", server, "holds", second),
-            made.whole("later epochs at the first rate", _too_fast(server), "violated", second),
-        )
+    if isinstance(server, RegretSelector):
+        later = regret_streams(server)
+        found = (*found, made.whole("worst transcript, test of the regret", server, "holds", later))
+        if isinstance(server, Growing) and server.weights.later:
+            fast = _too_fast(server)
+            found = (
+                *found,
+                made.whole("later epochs at the first rate", fast, "violated", later),
+            )
     if not isinstance(server, RecencySelector):  # draws cost little: bugs would not show
         return found
     return (

@@ -1,0 +1,108 @@
+"""A sparse-vector server that tests the regret of a run in later epochs, not its loss.
+
+When an epoch is over, the best expert loses, too. Then the loss of an expert says little: where all
+lose alike, nothing is to be learnt, and a threshold that grows with such losses keeps a bad expert
+for too long. So from a public epoch on the test asks by how much the expert of the run has lost
+more than the best one in the run. A record moves this by up to 2, and not always by the same: the
+noise is four times as large, for the same budget (`proofs/sparse_vector.md#test-of-the-regret`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector, RecencyState
+from hedgerow.algorithms.sparse_vector.selector import ServerState
+from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
+from hedgerow.core.rounding import round_up
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, Comparison
+
+LOUDER = 4.0
+"""The noise of a test of the regret, as a multiple of that of a test of the loss."""
+
+
+@dataclass(frozen=True)
+class RegretTest(AboveThreshold):
+    """The sparse vector technique for regrets: one datum may move each query differently, by 2."""
+
+    sensitivity: float = 2.0
+
+    @property
+    def threshold_noise(self) -> AdditiveNoise:
+        return replace(super().threshold_noise, purpose="regret threshold")
+
+    @property
+    def comparison(self) -> Comparison:
+        return replace(super().comparison, purpose="regret query")
+
+    @property
+    def curve(self) -> PureDP:
+        """Proof: `proofs/sparse_vector.md#test-of-the-regret`."""
+        rates = 1 / Fraction(self.threshold_scale) + 1 / Fraction(self.query_scale)
+        return PureDP(round_up(Fraction(self.sensitivity) * rates))
+
+
+@lru_cache(maxsize=256)
+def louder(sparse: AboveThreshold) -> RegretTest:
+    """The test of the regret at the cost of the given test of the loss."""
+    return RegretTest(sparse.law, LOUDER * sparse.threshold_scale, LOUDER * sparse.query_scale)
+
+
+def louder_margin(margin: float, sparse: AboveThreshold, experts: int, exchanges: int) -> float:
+    """The margin of a test of the regret in the place of that of a test of the loss.
+
+    What is reserved for noise grows as the noise does, the rest stays.
+
+    >>> quiet, loud = (AboveThreshold("exponential", scale, scale) for scale in (0.1, 10.0))
+    >>> [round(louder_margin(10.0, test, 100, 512), 1) for test in (quiet, loud)]
+    [13.6, 40.0]
+    """
+    reserved = min(margin, (1 + log(experts * max(1, exchanges))) * sparse.query_scale)
+    return float(round_to_lattice(margin + (LOUDER - 1) * reserved))
+
+
+@dataclass(frozen=True)
+class RegretSelector(RecencySelector):
+    """The server.
+
+    `since` is the first epoch, not 0, whose runs are tested by their regret, and `regret_threshold`
+    the margin of these tests.
+    """
+
+    since: int
+    regret_threshold: float
+
+    def by_regret(self, switches: int) -> bool:
+        """Whether the run that begins after `switches` draws is tested by its regret."""
+        return self.weights.place(switches)[0] >= self.since
+
+    def test(self, switches: int) -> AboveThreshold:
+        return louder(self.sparse) if self.by_regret(switches) else self.sparse
+
+    def tests(self) -> tuple[AboveThreshold, ...]:
+        return self.sparse, louder(self.sparse)
+
+    def query(self, state: ServerState) -> float:
+        if not self.by_regret(state.switches):
+            return super().query(state)
+        assert isinstance(state, RecencyState)
+        lost = state.totals - state.begun
+        return float(from_units(lost[state.expert] - lost.min()))
+
+    def queries(
+        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
+    ) -> Array:
+        if not self.by_regret(state.switches):
+            return super().queries(state, losses, earlier, due)
+        assert isinstance(state, RecencyState)
+        sums = np.zeros((int(due[-1]) + 1, self.experts))
+        np.cumsum(losses[: due[-1]].sum(axis=1), axis=0, out=sums[1:])
+        lost = to_units(sums[due]) + (earlier - state.begun)
+        return from_units(lost[:, state.expert] - lost.min(axis=1))
