@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import fields
+from math import exp, log
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -229,6 +230,18 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
     assert "no guarantee" in words
     assert "TRUSTED_SERVER" in words
     assert "proofs/sparse_vector.md#weights-by-recency" in words
+
+
+def test_certify_states_a_printed_bound_once(hedgerow: Command) -> None:
+    """eta T + B ln(d)/eta + 2 T exp(-T p/(3 B)) with p = T^-0.5, eta = p/20 and B = 1."""
+    words = " ".join(
+        hedgerow("certify", "shrinking_dartboard", "--set", "calibration=published").out.split()
+    )
+    p = 512**-0.5
+    value = 512 * p / 20 + 20 * log(100) / p + 1024 * exp(-512 * p / 3)
+    assert words.count(f"{value:,.0f}") == words.count("Theorem 2, for the printed constants") == 1
+    assert "printed_regret_bound" not in words
+    assert "printed regret" not in words
 
 
 def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:
