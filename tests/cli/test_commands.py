@@ -23,6 +23,7 @@ from hedgerow.cli.app import COMMANDS
 from hedgerow.cli.app import load as load_command
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.words import meanings
 from hedgerow.studies.config import from_table, load
@@ -164,14 +165,39 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "walk_leader",
         "walk_meta",
     ]
-    words = hedgerow("list").out
+    words = hedgerow("list", "algorithms").out
     assert (
         f"algorithms that support sleeping experts, absent clients, late reports: {', '.join(able)}"
         in " ".join(words.split())
     )
-    assert all(
-        name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0")
-    )
+    assert all(name in words for name in ("sparse_vector", "epsilon=1.0"))
+    claims = hedgerow("list", "experiments").out
+    assert "gao2024-figure2" in claims
+    assert "sparse_vector" not in claims
+
+
+def test_the_short_list_names_everything_once_on_one_page(hedgerow: Command) -> None:
+    words = hedgerow("list", "--plugin", "plugin.py").out
+    kinds = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
+    parts = dict(zip(kinds, re.split(r"^(?:\w+)$", words, flags=re.MULTILINE)[1:], strict=True))
+    for kind, things in kinds.items():
+        found = re.findall(r"[\w-]+", parts[kind])
+        assert set(things) <= set(found)
+    assert "others: " in parts["experiments"]  # those of the plugin
+    assert len(words.splitlines()) < 60
+
+
+def test_list_describes_one_thing_and_refuses_a_name_that_is_not_there(hedgerow: Command) -> None:
+    words = hedgerow("list", "uniform").out  # an algorithm and an environment
+    assert "uniform, an algorithm (in Python: Uniform)" in words
+    assert "uniform, an environment (in Python: UniformLosses)" in words
+    assert "clients=10, experts=100, horizon=512" in words
+    assert "    The size of the game" in hedgerow("list", "halving").out  # its parameters
+    assert "hedgerow reproduce gao2024-figure2" in hedgerow("list", "gao2024-figure2").out
+    (row,) = hedgerow("list", "hedge", "--json").document()["algorithms"]
+    assert row["parameters"] == {"every": 1, "rate": None, "early": True}
+    refused = hedgerow("list", "halvign")
+    assert (refused.code, "did you mean 'halving'" in refused.err) == (2, True)
 
 
 def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Command) -> None:
