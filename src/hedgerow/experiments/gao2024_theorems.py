@@ -64,9 +64,7 @@ def printed_regret(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
     if setting.horizon is None or setting.experts < 2:
         return None
     entropy, rounds = log(setting.experts), log(setting.rounds)
-    if isinstance(spec, SparseVector):
-        if spec.paper == "asi2023":  # its draws are not those of the theorem
-            return None
+    if isinstance(spec, SparseVector) and spec.paper != "asi2023":  # its draws are others
         formula = "(kappa/m) (m L* + 16 ln(2 T^2/(N^2 rho))/epsilon + 4/eta + m N)"
         source = "Gao et al. 2024, Theorem 2.6, for the printed constants"
         return Printed(formula, spec.printed_bound(setting), source, hidden_constant=False)
