@@ -33,7 +33,14 @@ class _ShowControls(RenderHook):
         return [_Visible(renderable) for renderable in renderables]
 
 
-OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+class _Pipe(Console):
+    """A console whose reader may close it: `hedgerow list | head` is no error."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+OUT = _Pipe(highlight=False, width=None if sys.stdout.isatty() else 120)
 ERR = Console(stderr=True, highlight=False)
 for _console in (OUT, ERR):
     _console.push_render_hook(_ShowControls())
