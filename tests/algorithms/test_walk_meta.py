@@ -166,8 +166,8 @@ def test_the_same_reports_give_the_same_plays() -> None:
     class Moved(SeededNoise):
         shift = 0.0
 
-        def take(self, name: str, law: str, *rest: Any) -> np.ndarray:
-            found = super().take(name, law, *rest)
+        def take(self, name: str, law: str, *rest: Any, **named: Any) -> np.ndarray:
+            found = super().take(name, law, *rest, **named)
             return found + self.shift if "/report/" in name else found
 
     first = np.round(np.random.default_rng(0).random((40, 2, 3)) * 2**9) / 2**10
