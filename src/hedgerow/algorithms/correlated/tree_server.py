@@ -271,7 +271,7 @@ class TreeServer(ABC):
 
 
 def _own_nodes(count: int, at: int) -> tuple[int, int]:
-    """Which exchanges after `count` make a node of 2^at batches: the first, and every so many.
+    """Which exchanges after `count` make a node of 2^at batches: the first one, and the step.
 
     Exchange count + 1 is 0.
 
