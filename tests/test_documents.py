@@ -22,7 +22,7 @@ from hedgerow.core.registry import Registry, load_plugin
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.experiment import Check
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.proofs import anchor_of
 from hedgerow.studies.config import load
@@ -107,6 +107,13 @@ def test_a_stored_run_has_the_checks_of_the_experiment(name: str) -> None:
     studies = EXPERIMENTS[name].studies(False)
     now = EXPERIMENTS[name].judge({key: made_up(c, lambda *_: 1.0) for key, c in studies.items()})
     assert [check["name"] for check in row["checks"]] == [check.name for check in now.checks]
+
+
+def test_an_experiment_is_stored_once_or_the_page_says_why_not() -> None:
+    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
+    rows = [row["id"] for row in stored["experiments"]]
+    assert sorted([*rows, *stored["not_stored"]]) == sorted(BUILT_IN)
+    assert all(reason.endswith(".") for reason in stored["not_stored"].values())
 
 
 def test_stored_runs_pass_by_their_own_numbers() -> None:

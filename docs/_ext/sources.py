@@ -98,7 +98,7 @@ def proof_pages() -> dict[str, str]:
 def experiment_pages(stored: Path) -> dict[str, str]:
     """One section for each experiment: title, claim, command, and what a stored run obtained."""
     table = (
-        json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": []}
+        json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": [], "not_stored": {}}
     )
     results = {row["id"]: row for row in table["experiments"]}
     lines = [
@@ -109,7 +109,7 @@ def experiment_pages(stored: Path) -> dict[str, str]:
     ]
     if results:
         lines += [
-            f"Verdicts and numbers come from stored runs of version {table['version']}. Where there are none, the run is not stored: the command prints them.",
+            f"Verdicts and numbers come from stored runs of version {table['version']}. Not stored: {'; '.join(f'[{id}](#{id})' for id in table['not_stored'])}.",
             "",
         ]
     for id, experiment in EXPERIMENTS.items():
@@ -121,7 +121,10 @@ def experiment_pages(stored: Path) -> dict[str, str]:
             f"**Claim.** {experiment.claim[:1].upper()}{experiment.claim[1:]}.",
             "",
         ]
-        lines += _result(results[id]) if id in results else []
+        if id in results:
+            lines += _result(results[id])
+        elif id in table["not_stored"]:
+            lines += [f"**No stored run.** {table['not_stored'][id]}", ""]
         lines += ["```text", f"hedgerow reproduce {id}", "```", ""]
     return {"experiments.md": "\n".join(lines)}
 

@@ -26,10 +26,8 @@ from hedgerow.evaluation.statistics import Estimate
 class Louder(SeededNoise):
     """Draws noise that is twice as large."""
 
-    def take(
-        self, name: str, law: str, lanes: int, width: int, lane: int | None, rounds: int
-    ) -> np.ndarray:
-        found = super().take(name, law, lanes, width, lane, rounds)
+    def take(self, name: str, law: str, *rest: Any, **named: Any) -> np.ndarray:
+        found = super().take(name, law, *rest, **named)
         return 2 * found if law in ("gaussian", "laplace") else found
 
 

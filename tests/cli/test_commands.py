@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import fields
+from math import exp, log
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from hedgerow.cli.app import COMMANDS
 from hedgerow.cli.app import load as load_command
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.words import meanings
 from hedgerow.studies.config import from_table, load
@@ -163,14 +165,39 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "walk_leader",
         "walk_meta",
     ]
-    words = hedgerow("list").out
+    words = hedgerow("list", "algorithms").out
     assert (
         f"algorithms that support sleeping experts, absent clients, late reports: {', '.join(able)}"
         in " ".join(words.split())
     )
-    assert all(
-        name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0")
-    )
+    assert all(name in words for name in ("sparse_vector", "epsilon=1.0"))
+    claims = hedgerow("list", "experiments").out
+    assert "gao2024-figure2" in claims
+    assert "sparse_vector" not in claims
+
+
+def test_the_short_list_names_everything_once_on_one_page(hedgerow: Command) -> None:
+    words = hedgerow("list", "--plugin", "plugin.py").out
+    kinds = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
+    parts = dict(zip(kinds, re.split(r"^(?:\w+)$", words, flags=re.MULTILINE)[1:], strict=True))
+    for kind, things in kinds.items():
+        found = re.findall(r"[\w-]+", parts[kind])
+        assert set(things) <= set(found)
+    assert "others: " in parts["experiments"]  # those of the plugin
+    assert len(words.splitlines()) < 60
+
+
+def test_list_describes_one_thing_and_refuses_a_name_that_is_not_there(hedgerow: Command) -> None:
+    words = hedgerow("list", "uniform").out  # an algorithm and an environment
+    assert "uniform, an algorithm (in Python: Uniform)" in words
+    assert "uniform, an environment (in Python: UniformLosses)" in words
+    assert "clients=10, experts=100, horizon=512" in words
+    assert "    The size of the game" in hedgerow("list", "halving").out  # its parameters
+    assert "hedgerow reproduce gao2024-figure2" in hedgerow("list", "gao2024-figure2").out
+    (row,) = hedgerow("list", "hedge", "--json").document()["algorithms"]
+    assert row["parameters"] == {"every": 1, "rate": None, "early": True}
+    refused = hedgerow("list", "halvign")
+    assert (refused.code, "did you mean 'halving'" in refused.err) == (2, True)
 
 
 def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Command) -> None:
@@ -229,6 +256,18 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
     assert "no guarantee" in words
     assert "TRUSTED_SERVER" in words
     assert "proofs/sparse_vector.md#weights-by-recency" in words
+
+
+def test_certify_states_a_printed_bound_once(hedgerow: Command) -> None:
+    """eta T + B ln(d)/eta + 2 T exp(-T p/(3 B)) with p = T^-0.5, eta = p/20 and B = 1."""
+    words = " ".join(
+        hedgerow("certify", "shrinking_dartboard", "--set", "calibration=published").out.split()
+    )
+    p = 512**-0.5
+    value = 512 * p / 20 + 20 * log(100) / p + 1024 * exp(-512 * p / 3)
+    assert words.count(f"{value:,.0f}") == words.count("Theorem 2, for the printed constants") == 1
+    assert "printed_regret_bound" not in words
+    assert "printed regret" not in words
 
 
 def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:

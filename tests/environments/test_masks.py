@@ -408,7 +408,8 @@ def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> Non
         ):
             run_study(StudyConfig("x", environment, entries))
         with pytest.raises(
-            Unsupported, match=f"follow_the_leader does not support {name}; `hedgerow list` shows"
+            Unsupported,
+            match=f"follow_the_leader does not support {name}; `hedgerow list algorithms` shows",
         ):
             simulate(_Plain().build(SMALL.setting), environment, 0)
 

@@ -17,6 +17,7 @@ from pyarrow import csv
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.environments.recorded.data import find
+from hedgerow.environments.recorded.forecasts import Forecasts
 from hedgerow.environments.recorded.losses import Recorded, RecordedArray, read_losses
 
 GOOD = "round,client,a,b\n0,x,0.5,1\n0,y,0.25,0\n1,x,0,0.125\n1,y,1,1\n"
@@ -90,8 +91,11 @@ def test_blocks_are_consecutive_views(tmp_path: Path) -> None:
         (GOOD.replace("0,x", "5,x"), r"Round 0 of client 'x' is missing"),
         (GOOD.replace("0,x", "-1,x"), "numbered from 0 in .*, got -1 as the first"),
         (GOOD.replace("1,y", "1,x"), "Line 5 of .* repeats round 1 of client 'x'. Keep one row"),
-        (GOOD.replace("0.25", "nan"), r"loss=nan in \[0, 1\] \(line 3, column 'a'"),
-        (GOOD.replace("0.25", ""), r"loss=nan in \[0, 1\] \(line 3, column 'a'"),
+        (GOOD.replace("0.25", "nan"), "Line 3 of .* has no value in column 'a'. For gaps, declare"),
+        (GOOD.replace("0.25", ""), "Line 3 of .* has no value in column 'a'. For gaps, declare"),
+        (GOOD.replace("0.25", "25"), r"loss=25.0 in .* Divide all losses by a public bound"),
+        (GOOD.replace("0,y", ",y"), "got an empty cell in line 3"),
+        (GOOD.replace("round", "day"), 'found .* Rename a column, or name it with round = "..."'),
         (GOOD.replace("0.25", "1.0000001"), r"loss=1\.0000001 in \[0, 1\] \(line 3, column 'a'"),
         (GOOD.replace("0.25", "-0.5"), r"loss=-0\.5 in \[0, 1\]"),
         (GOOD.replace("0.25", "inf"), r"loss=inf in \[0, 1\]"),
@@ -133,9 +137,16 @@ def test_dates_are_rounds_and_columns_have_any_name(tmp_path: Path, kind: str) -
         _ = Recorded(gap, round="day", client="day").losses
 
 
-def test_data_without_any_value_are_refused() -> None:
-    with pytest.raises(InvalidValue, match="all values are missing"):
+def test_data_without_any_value_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"array of shape \(2, 1, 3\) are NaN or masked"):
         RecordedArray(np.full((2, 1, 3), np.nan), missing="absent")
+    (tmp_path / "a.csv").write_text("round,client,a,b\n0,x,,\n1,x,,\n")
+    with pytest.raises(InvalidValue, match=r"No row of .*a.csv has a loss in .*, 'a', 'b'. Check"):
+        _ = Recorded(str(tmp_path / "a.csv"), missing="absent").losses
+    (tmp_path / "f.csv").write_text("round,client,target,a\n0,x,,3\n1,x,2,\n")
+    forecasts = Forecasts(str(tmp_path / "f.csv"), largest_error=1.0, missing="absent")
+    with pytest.raises(InvalidValue, match=r"f.csv has both a target in column 'target' and a for"):
+        _ = forecasts.losses
 
 
 def test_an_expert_without_any_loss_always_sleeps(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_speedup_verdict_follows_the_slope() -> None:
         return [check.name for check in verdict.checks if not check.passed]
 
     forecast, factor = (
-        "Fed-SVT/slope off the calibration's forecast, in half-widths",
+        "Fed-SVT, former constants/slope off their forecast, in half-widths",
         "phased selection/T=16384/m=1-over-m=10/lower end",
     )
     forecast_power = speedup.forecast_slope(

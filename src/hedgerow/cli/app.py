@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -59,6 +60,13 @@ def _without_types(options: list[Any]) -> list[Any]:
     return options
 
 
+def _refuse_unknown(args: list[str], known: Iterable[str]) -> None:
+    if args and not args[0].startswith("-") and args[0] not in known:
+        from hedgerow.core.validate import nearest  # imports numpy, which help does not need
+
+        raise InvalidValue(f"Unknown command {args[0]!r}; {nearest(args[0], known)}")
+
+
 class Command(TyperCommand):
     """A command with plain switches."""
 
@@ -72,6 +80,10 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        _refuse_unknown(args, self.commands)
+        return super().resolve_command(ctx, args)
+
 
 class Commands(TyperGroup):
     """A group of commands that are imported on demand."""
@@ -81,12 +93,7 @@ class Commands(TyperGroup):
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            from hedgerow.core.validate import (
-                nearest,
-            )  # imports numpy, which the help page need not
-
-            raise InvalidValue(f"Unknown command {args[0]!r}; {nearest(args[0], COMMANDS)}")
+        _refuse_unknown(args, COMMANDS)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if command is None or name is None else load(name), rest
 
@@ -150,10 +157,8 @@ def guarded(debug: bool) -> int:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         message = getattr(error, "format_message", error.__str__)
-        text = message()
-        ERR.print(
-            f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True
-        )
+        text = " ".join(message().split())
+        ERR.print(f"Error: {text}{_what_next(error, text)}", markup=False, soft_wrap=True)
         _print_notes(error)
         code = 2
     except Exception as error:  # a bug, here or in a plugin
@@ -173,16 +178,15 @@ def guarded(debug: bool) -> int:
     return code
 
 
-def _set_instead(error: Exception) -> str:
-    """How to set a parameter, if one was given as an option, which it is not."""
+def _what_next(error: Exception, text: str) -> str:
+    """After wrong usage: how to set a parameter, if it was given as an option; otherwise help."""
     context = getattr(error, "ctx", None)
-    if (
-        not hasattr(error, "option_name")
-        or context is None
-        or not any("--set" in option.opts for option in context.command.params)
-    ):
+    if context is None:
         return ""
-    return ". Change a parameter with --set KEY=VALUE."
+    if hasattr(error, "option_name") and any("--set" in p.opts for p in context.command.params):
+        return ". Change a parameter with --set KEY=VALUE."
+    stop = "" if text.endswith((".", "?")) else "."
+    return f"{stop} See `{context.command_path} --help`."
 
 
 def _print_notes(error: Exception) -> None:

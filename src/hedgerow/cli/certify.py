@@ -140,8 +140,6 @@ def certify(
     bound["printed_regret_bound"] = None if printed is None else asdict(printed)
     sent = _communication(spec, algorithm)
     notes = budget_notes(algorithm)
-    if printed is None:
-        notes = [*notes, *_printed_bound_notes(algorithm)]
     if json:
         print_json({**to_json(record), **bound, "communication": sent, "notes": notes})
         return
@@ -176,15 +174,6 @@ def _printed_words(printed: dict[str, Any], rounds: int) -> str:
     return text if printed["value"] < rounds else f"{text} (vacuous: there are {rounds:,} rounds)"
 
 
-def _printed_bound_notes(algorithm: Algorithm) -> list[str]:
-    """A note if the bound that a paper claims is larger than any regret."""
-    printed, rounds = algorithm.parameters.get("printed_regret_bound"), algorithm.setting.horizon
-    if printed is None or rounds is None or printed < rounds:
-        return []
-    text = "the printed regret bound is vacuous here: no regret is larger than the number of rounds"
-    return [f"{text}, {rounds:,}"]
-
-
 def _show(
     record: AlgorithmRecord,
     bound: dict[str, Any],
@@ -196,7 +185,8 @@ def _show(
     certified = f"calibration {record.calibration}, trust {record.trust}"
     OUT.print(f"[bold]{record.label}[/bold], {certified}; {frame}")
     for key, value in record.parameters.items():
-        print_indented(f"{pairs({key: value}, record.label)}")
+        if bound.get(key) is None:  # otherwise stated below, with its source
+            print_indented(f"{pairs({key: value}, record.label)}")
     if bound["regret_bound"] is not None:
         value, losses = bound_words(bound["regret_bound"]), bound["regret_bound_for"]
         print_indented(f"expected regret per {player(record)} at most {value}, for {losses}")

@@ -33,7 +33,14 @@ class _ShowControls(RenderHook):
         return [_Visible(renderable) for renderable in renderables]
 
 
-OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+class _Pipe(Console):
+    """A console whose reader may close it: `hedgerow list | head` is no error."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+OUT = _Pipe(highlight=False, width=None if sys.stdout.isatty() else 120)
 ERR = Console(stderr=True, highlight=False)
 for _console in (OUT, ERR):
     _console.push_render_hook(_ShowControls())
@@ -64,8 +71,12 @@ def progress_bar(title: str) -> Iterator[Any]:
         yield update
 
 
-def print_indented(text: str, indent: int = 2, style: str | None = None) -> None:
-    """Print a paragraph so that wrapped lines keep its indent."""
+def print_indented(text: str, indent: int = 2, style: str | None = None, hanging: int = 0) -> None:
+    """Print a paragraph so that wrapped lines keep its indent, or are `hanging` further right."""
     width = OUT.width - indent
-    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+    hang = " " * hanging
+    lines = textwrap.wrap(
+        text, width, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False
+    )
+    for line in lines:
         OUT.print(f"{' ' * indent}{line}", markup=False, soft_wrap=True, style=style)

@@ -83,7 +83,7 @@ class Traits:
         for feature in sorted(self.features - supports, key=lambda feature: feature.value):
             names = [] if able is None else list(able(feature))
             others = (
-                "`hedgerow list` shows which algorithms do"
+                "`hedgerow list algorithms` shows which do"
                 if able is None
                 else f"choose one of {', '.join(names)}"
                 if names

@@ -146,24 +146,24 @@ class _Stream:
             self.chunks.append(drawn.reshape(self.rows, self.lanes, self.width))
         return self.chunks[index - self.first]
 
-    def take(self, reader: int, rounds: int) -> Array:
-        if rounds == 0:
-            return np.empty((0, self.lanes, self.width))
+    def take(self, reader: int, rounds: int, lanes: slice, scale: float | None) -> Array:
+        """The next rows of a reader, in these lanes, times the scale. None: they may be a view."""
         start = self.cursors[reader]
-        stop = start + rounds
-        pieces = []
-        at = start
-        while at < stop:
-            index, offset = divmod(at, self.rows)
-            piece = self._chunk(index)[offset : offset + stop - at]
-            pieces.append(piece)
-            at += len(piece)
-            if len(self.cursors) == 1:
-                self._drop(at // self.rows)
-        self.cursors[reader] = stop
-        if len(self.cursors) > 1 and stop // self.rows > self.first:
-            self._drop(min(self.cursors) // self.rows)
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        found = self._chunk(start // self.rows)[start % self.rows :][:rounds, lanes]
+        if len(found) == rounds:
+            found = found if scale is None else scale * found
+        else:
+            at, found = 0, np.empty((rounds, *found.shape[1:]))
+            while at < rounds:
+                index, offset = divmod(start + at, self.rows)
+                piece = self._chunk(index)[offset : offset + rounds - at, lanes]
+                np.multiply(piece, 1.0 if scale is None else scale, out=found[at : at + len(piece)])
+                at += len(piece)
+                if len(self.cursors) == 1:
+                    self._drop((start + at) // self.rows)
+        self.cursors[reader] = start + rounds
+        self._drop(min(self.cursors) // self.rows)
+        return found
 
     def _drop(self, below: int) -> None:
         gone = min(below - self.first, len(self.chunks))
@@ -209,7 +209,14 @@ class SeededNoise:
         )
 
     def take(
-        self, name: str, law: str, lanes: int, width: int, lane: int | None, rounds: int
+        self,
+        name: str,
+        law: str,
+        lanes: int,
+        width: int,
+        lane: int | None,
+        rounds: int,
+        scale: float | None,
     ) -> Array:
         stream = self._streams.get(name)
         if stream is None:
@@ -221,8 +228,8 @@ class SeededNoise:
             raise InvalidValue(
                 f"The stream {name!r} was read for all clients and for single ones. Choose one."
             )
-        rows = stream.take(lane or 0, rounds)
-        return rows if lane is None else rows[:, lane : lane + 1]
+        lanes_read = slice(None) if lane is None else slice(lane, lane + 1)
+        return stream.take(lane or 0, rounds, lanes_read, scale)
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain values from which `restore` continues every stream exactly."""
@@ -270,12 +277,10 @@ class _View:
             return (1.0 if scale is None else scale) * radius * direction
         width = prod(shape)
         name = f"{self.role}/{purpose}/{law}/{width}"
-        rows = self.source.take(
-            name, law, self.lanes, width, self.lane, 1 if rounds is None else rounds
-        )
+        count = 1 if rounds is None else rounds
+        rows = self.source.take(name, law, self.lanes, width, self.lane, count, scale)
         drawn = rows.reshape(len(rows), *self.batch, *shape)
-        drawn = drawn[0] if rounds is None else drawn
-        return drawn if scale is None else scale * drawn
+        return drawn[0] if rounds is None else drawn
 
     def lattice(self, value: Any) -> Any:
         return value

@@ -469,13 +469,13 @@ class AlgorithmSpec(ABC):
         if setting.horizon is None and not self.traits.anytime:
             raise Unsupported(
                 f"{name} needs a horizon. Give the number of rounds, or choose an algorithm that "
-                "needs none (`hedgerow list`)."
+                "needs none (`hedgerow list algorithms`)."
             )
         if not isinstance(setting.family, self.traits.families):
             able = ", ".join(family.__name__ for family in self.traits.families)
             raise Unsupported(
                 f"{name} does not support the loss family {type(setting.family).__name__}. "
-                f"It supports {able}; `hedgerow list` shows which algorithms do."
+                f"It supports {able}; `hedgerow list algorithms` shows which do."
             )
         return self.resolve(setting)
 

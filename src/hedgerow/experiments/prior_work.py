@@ -6,7 +6,8 @@ epsilon for pure privacy, with sqrt(d ln(1/delta)) in place of d for approximate
 suit few experts. The dartboard suits many: its cost grows only with ln d. Jacobsen and Fawaz (2025)
 play the leader with the least noise and with the least regret bound, and find the first much
 better. All algorithms here have the same budget and play the same streams: Bernoulli losses of mean
-0.5, with one better expert.
+0.5, with one better expert. There are no early exchanges: the prior work has none, and the 1,023
+exchanges of its schedule fill a tree of ten levels exactly.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ PURE_WEIGHTS, PURE_BOARD, OPEN = (
     "hedge, not private",
 )
 SERIES = {
-    NOISE: TreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY),
-    REGRET: TreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, aim="min_regret"),
+    NOISE: TreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False),
+    REGRET: TreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False, aim="min_regret"),
     PRINTED: TreeLeader(
         epsilon=EPSILON, delta=DELTA, every=EVERY, aim="min_regret", calibration="published"
     ),
-    WEIGHTS: TreeHedge(epsilon=EPSILON, delta=DELTA, every=EVERY),
-    BLT: RunningLeader(epsilon=EPSILON, delta=DELTA, every=EVERY),
+    WEIGHTS: TreeHedge(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False),
+    BLT: RunningLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False),
     BOARD: ShrinkingDartboard(epsilon=EPSILON, delta=DELTA),
-    PURE_WEIGHTS: TreeHedge(epsilon=EPSILON, every=EVERY),
+    PURE_WEIGHTS: TreeHedge(epsilon=EPSILON, every=EVERY, early=False),
     PURE_BOARD: ShrinkingDartboard(epsilon=EPSILON),
-    OPEN: Hedge(every=EVERY),
+    OPEN: Hedge(every=EVERY, early=False),
 }
 PURE = (PURE_WEIGHTS, PURE_BOARD, OPEN)
 

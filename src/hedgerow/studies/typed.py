@@ -55,7 +55,7 @@ def _fitted(value: Any, hint: Any, where: str) -> Any:
     try:
         return TypeAdapter(hint).validate_python(given, strict=True)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
+        reason = error.errors()[0]["msg"].replace("Input should be", "it should be")
         raise InvalidValue(f"Expected {where}={value!r} to fit: {reason}.") from error
 
 

@@ -19,6 +19,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 
 Precision = Literal["float64", "float32"]
+ONE_THREAD = 2**17  # multiplications in a product that BLAS libraries do in one thread
 PIECE = 2**16  # coordinates that are worked on together, so that they stay in the cache
 
 
@@ -243,14 +244,28 @@ class GeometricFilter(Filter):
         flat = vectors.reshape(len(vectors), -1)
         own, past, _ = _powers(self.ratios, self.weights, len(vectors))
         memory = state.memory.reshape(len(self.ratios), flat.shape[1])
-        return (flat + own @ flat + past @ memory).reshape(vectors.shape)
+        return (flat + _times(own, flat) + _times(past, memory)).reshape(vectors.shape)
 
     def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
         count, memory = len(vectors), state.memory
         _, _, kept = _powers(self.ratios, self.weights, count)
-        added = kept @ vectors.reshape(count, -1)
+        added = _times(kept, vectors.reshape(count, -1))
         faded = (np.array(self.ratios) ** count)[:, None] * memory.reshape(added.shape)
         return FilterState(state.round + count, (faded + added).reshape(memory.shape))
+
+
+def _times(matrix: Array, rows: npt.NDArray[Any]) -> Array:
+    """Return matrix @ rows, some columns at a time.
+
+    A BLAS library wakes its threads for a large product. This one waits for memory, so they would
+    only take processor time from others.
+    """
+    found = np.empty((len(matrix), rows.shape[1]))
+    piece = max(1, ONE_THREAD // max(1, matrix.size))
+    for start in range(0, rows.shape[1], piece):
+        part = slice(start, start + piece)
+        np.matmul(matrix, rows[:, part], out=found[:, part])
+    return found
 
 
 @lru_cache(maxsize=64)

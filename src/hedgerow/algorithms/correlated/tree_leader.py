@@ -64,7 +64,7 @@ class LeaderServer(TreeServer):
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Play many exchanges at once; the clients play."""
         ahead, clients = self.ahead(run, block, source), run.clients
-        leaders = np.array([clients.expert[0], *np.argmin(ahead.sums, axis=1)])
+        leaders = np.append(clients.expert[:1], np.argmin(ahead.sums, axis=1))
         expert = np.full_like(clients.expert, leaders[-1])
         clients = ClientState(expert, ahead.losses, clients.uploads, clients.memory)
         plays = leaders[ahead.spans(block.rounds)]

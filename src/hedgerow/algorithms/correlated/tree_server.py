@@ -27,6 +27,7 @@ from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState
+from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 
 PADDING = "padding"
@@ -88,7 +89,8 @@ class Ahead:
 
     def spans(self, rounds: int) -> Units:
         """For each round of the block, how many exchanges of the block were before it."""
-        return np.repeat(np.arange(len(self.due) + 1), np.diff([0, *self.due, rounds]))
+        lengths = np.diff(self.due, prepend=0, append=rounds)
+        return np.repeat(np.arange(len(self.due) + 1), lengths)
 
     def after(self, run: RunState, clients: Any, rounds: int) -> RunState:
         """The run after the block."""
@@ -173,47 +175,67 @@ class TreeServer(ABC):
         if not len(due):
             left = run.remaining - block.rounds
             return Ahead(due, np.zeros((0, self.experts)), own + block.own_totals, run.server, left)
-        running = np.cumsum(block.losses.sum(axis=1), axis=0)
-        before = np.vstack([np.zeros(self.experts), running])[due] + from_units(own.sum(axis=0))
-        batches = np.diff(before, axis=0, prepend=np.zeros((1, self.experts)))
-        sums, server = self.many(run.server, batches, source.server())
+        rounds, clients = block.losses.shape[:2]
+        running, starts = np.empty((rounds + 1, self.experts)), np.arange(rounds) * clients
+        running[0] = from_units(own.sum(axis=0))
+        rows = block.losses.reshape(-1, self.experts)
+        sum_rows(rows, starts, starts + clients, running[1:], running[0])
+        sums, server = self.many(run.server, running[due], source.server())
         last = int(due[-1])
         losses = to_units(block.losses[last:].sum(axis=0))
         left = self.schedule.wait(server.exchanges) - (block.rounds - last)
         return Ahead(due, sums, losses, server, left)
 
-    def many(self, state: ServerState, batches: Array, noise: Noise) -> tuple[Array, ServerState]:
+    def many(self, state: ServerState, uploaded: Array, noise: Noise) -> tuple[Array, ServerState]:
         """Return the noisy running sums of several exchanges, bit for bit those of `aggregate`.
 
-        Exact sums are differences of running sums, and a noisy one is put together level by level.
+        `uploaded` are the exact sums of what these exchanges upload, up to each of them. The sum of
+        a node is a difference of two of them. A noisy sum is put together level by level.
         """
         count, levels = state.exchanges, range(len(state.filtered))
-        after = np.arange(count + 1, count + len(batches) + 1)
-        end, lowest = int(after[-1]), after & -after
-        known = np.cumsum(0.0 - batches if self.gains else batches, axis=0)
-        running = np.vstack([np.zeros(self.experts), known])  # without what was before
+        end = count + len(uploaded)
+        known = 0.0 - uploaded if self.gains else uploaded
         # a node that began earlier holds the last sums of these levels and of all below
         held = np.cumsum(np.vstack([np.zeros(self.experts), state.filtered]), axis=0)
-        level = np.log2(lowest).astype(np.int64)
-        first = after - lowest - count
-        nodes = running[1:] - np.where(
-            (first < 0)[:, None], 0.0 - held[level], running[np.maximum(first, 0)]
-        )
+        nodes = known.copy()
+        for at, older in enumerate(held):
+            first, step = _own_nodes(count, at)
+            before = first - step // 2  # the last exchange that is not in the node
+            if before < -1:
+                nodes[first : first + 1] += older
+            start = first if before >= 0 else first + step
+            nodes[start::step] -= known[start - step // 2 : -1 : step][: len(nodes[start::step])]
         noisy = self._all_released(nodes, count, noise)
         totals = noisy.copy()
         decoded, filtered = np.zeros_like(state.decoded), np.zeros_like(state.filtered)
         for at in levels:
-            begun = after >> at << at
-            used = ((after >> at & 1) == 1) & (begun < after)
-            old, own = used & (begun <= count), used & (begun > count)
-            totals[old] += state.decoded[at]
-            totals[own] += noisy[begun[own] - count - 1]
+            self._add_level(totals, noisy, state, at)
             last = end >> at << at
             if end >> at & 1:
                 kept = last <= count
                 decoded[at] = state.decoded[at] if kept else noisy[last - count - 1]
                 filtered[at] = state.filtered[at] if kept else nodes[last - count - 1]
-        return self._all_padded(totals, after, noise), ServerState(end, filtered, decoded)
+        padded = self._all_padded(totals, np.arange(count + 1, end + 1), noise)
+        return padded, ServerState(end, filtered, decoded)
+
+    def _add_level(self, totals: Array, noisy: Array, state: ServerState, at: int) -> None:
+        """Add the nodes of one level to the running sums that they are part of.
+
+        A node of length n is part of the n - 1 sums after it, and every second one is used. So
+        there are few nodes, or few sums for each: the loop is over what is fewer.
+        """
+        count, length = state.exchanges, 1 << at
+        if count >> at & 1:
+            totals[: length - 1 - count % length] += state.decoded[at]
+        first, step = _own_nodes(count, at)
+        own = noisy[first::step]
+        if len(own) < length:
+            for start in range(first, len(noisy), step):
+                totals[start + 1 : start + length] += noisy[start]
+        else:
+            for later in range(1, length):
+                sums = totals[first + later :: step]
+                sums += own[: len(sums)]
 
     def _all_released(self, nodes: Array, count: int, noise: Noise) -> Array:
         if self.releasing is None:
@@ -229,12 +251,15 @@ class TreeServer(ABC):
     def _all_padded(self, sums: Array, after: Units, noise: Noise) -> Array:
         if self.releasing is None or not self.padding:
             return sums
-        missing = np.array([self.draws - int(count).bit_count() for count in after])
+        missing = self.draws - np.bitwise_count(after).astype(np.int64)
         scale, width = self.releasing.scale, self.experts
         if isinstance(self.releasing, GaussianNoise):
-            short = missing > 0
-            drawn = noise.draw("gaussian", PADDING, (width,), rounds=int(short.sum()))
-            sums[short] += np.array([sqrt(m) * scale for m in missing[short]])[:, None] * drawn
+            full = np.flatnonzero(missing == 0)  # at most one: of all ones in binary
+            drawn = noise.draw("gaussian", PADDING, (width,), rounds=len(sums) - len(full))
+            factors = (np.sqrt(missing) * scale)[:, None]
+            at = int(full[0]) if len(full) else len(sums)
+            sums[:at] += factors[:at] * drawn[:at]
+            sums[at + 1 :] += factors[at + 1 :] * drawn[at:]
             return sums
         law = self.releasing.law
         for size in range(1, self.draws + 1):
@@ -243,3 +268,15 @@ class TreeServer(ABC):
             drawn = noise.draw(law, PADDING, (size, width), rounds=many, scale=scale)
             sums[short] += drawn.sum(axis=1)
         return sums
+
+
+def _own_nodes(count: int, at: int) -> tuple[int, int]:
+    """Which exchanges after `count` make a node of 2^at batches: the first one, and the step.
+
+    Exchange count + 1 is 0.
+
+    >>> _own_nodes(0, 0), _own_nodes(5, 1)  # exchanges 1, 3, 5, ... and 6, 10, 14, ...
+    ((0, 2), (0, 4))
+    """
+    odd = (count // 2**at + 1) | 1
+    return odd * 2**at - count - 1, 2 * 2**at

@@ -242,6 +242,11 @@ class ShrinkingDartboard(AlgorithmSpec):
         """Whether the user gave any of the values that a calibration would choose."""
         return (self.rate, self.leave, self.draws) != (None, None, None)
 
+    @property
+    def as_printed(self) -> bool:
+        """Whether all constants are the printed ones."""
+        return self.calibration == "published" and not self.by_hand
+
     def _choice(self, setting: Setting) -> tuple[Choice, float | None]:
         """The parameters, and the printed regret bound if they are the printed ones."""
         if self.rate is not None and self.leave is not None and self.every is not None:
@@ -294,11 +299,10 @@ class ShrinkingDartboard(AlgorithmSpec):
         return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
 
     def _certificate(self, setting: Setting, server: DartboardServer) -> Certificate:
-        printed = self.calibration == "published" and not self.by_hand
         return trusted_server(
             setting=setting,
             curve=self.curve(server.cost(setting)),
-            claimed=promise(self.epsilon, self.delta) if printed else None,
+            claimed=promise(self.epsilon, self.delta) if self.as_printed else None,
             proof=Proof("dartboard.md", "pure-dp" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
             channels=CHANNELS,

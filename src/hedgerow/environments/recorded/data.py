@@ -62,6 +62,8 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
     for file in _places(names, directories(here)):
         if file.is_file():
             return file
+        if file.is_dir():
+            raise MissingData(f"{file.absolute()} is a folder. Name a file in it.")
     looked = " or ".join(str(file.absolute()) for file in _places(names[:1], directories(here)))
     get = f"Get it from {source} and put it there" if source else "Put it there"
     name = Path(names[0]).name if Path(names[0]).is_absolute() else names[0]

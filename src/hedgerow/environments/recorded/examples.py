@@ -28,7 +28,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, masked, one_of
 from hedgerow.environments.measures import TestAccuracy, TestLoss
 from hedgerow.environments.recorded.data import find
-from hedgerow.environments.recorded.losses import read_table
+from hedgerow.environments.recorded.table import no_round, number_column, read_table
 
 Labelled = tuple[Array, Array]
 TARGETS = ("target", "label")
@@ -316,8 +316,12 @@ def read_examples(path: Path) -> Array:
     if not names:
         raise InvalidValue(f"Expected at least one column of features in {path}.")
     rounds = table["round"]
-    if not len(rounds) or rounds.dtype.kind not in "iu" or rounds.min() < 0:
-        raise InvalidValue(f"Expected whole round numbers 0, 1, 2, ... in {path}.")
+    if not len(rounds):
+        raise InvalidValue(f"Expected at least one row in {path}.")
+    whole = rounds.dtype.kind in "iu"
+    if not whole or rounds.min() < 0:
+        found = rounds.min() if whole else no_round(rounds, path)
+        raise InvalidValue(f"Expected whole round numbers 0, 1, 2, ... in {path}, got {found}.")
     clients, client = np.unique(table["client"].astype(str), return_inverse=True)
     count = int(rounds.max()) + 1
     sizes = np.bincount(rounds * len(clients) + client, minlength=count * len(clients))
@@ -331,12 +335,6 @@ def read_examples(path: Path) -> Array:
             f"Every client needs the same number in every round, at least one; client "
             f"{clients[0].item()!r} has {size} in round 0."
         )
-    columns = []
-    for name in (*names, target):
-        if table[name].dtype.kind not in "biuf":
-            raise InvalidValue(
-                f"Expected numbers in column {name!r} of {path}, got {table[name].dtype}."
-            )
-        columns.append(table[name].astype(float))
+    columns = [number_column(table, name, path) for name in (*names, target)]
     order = np.lexsort((client, rounds))  # stable: rows keep their order within client and round
     return np.stack(columns, axis=-1)[order].reshape(count, len(clients), size, len(names) + 1)

@@ -25,15 +25,16 @@ from hedgerow.core.validate import expect, numbers, unmasked
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import Recording, check_missing
 from hedgerow.environments.recorded.table import (
-    DECLARE,
     Gaps,
     Grid,
     Missing,
     dates_in,
     is_missing,
+    line,
     no_round,
     number_column,
     read_table,
+    refuse_gap,
     require_columns,
     split,
 )
@@ -238,13 +239,13 @@ class _Read:
 
 def _read(choices: Forecasts, path: Path) -> _Read:
     table = read_table(path)
-    roles = (choices.round, choices.client, choices.target)
+    roles = {"round": choices.round, "client": choices.client, "target": choices.target}
     require_columns(table, roles, path, choices.experts or ())
-    names = choices.experts or tuple(name for name in table if name not in roles)
+    names = choices.experts or tuple(name for name in table if name not in roles.values())
     if not names:
         raise InvalidValue(f"Expected at least one column of forecasts in {path}.")
     for name in names:
-        expect(name not in roles, "experts", name, "to have no other role")
+        expect(name not in roles.values(), "experts", name, "to have no other role")
     if not len(table[choices.round]):
         raise InvalidValue(f"Expected at least one row in {path}.")
     rounds, when = _rounds(table[choices.round], choices.round, path)
@@ -259,7 +260,8 @@ def _read(choices: Forecasts, path: Path) -> _Read:
     )
     if choices.missing is None:
         _refuse_gaps(losses, columns, names, choices.target, path)
-    values, gaps = split(grid.spread(losses))
+    empty = f"No row of {path} has both a target in column {choices.target!r} and a forecast."
+    values, gaps = split(grid.spread(losses), f"{empty} Check that this is the right file.")
     return _Read(round_to_lattice(values), gaps, names, clipped)
 
 
@@ -269,7 +271,7 @@ def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.n
     if dates is None and column.dtype.kind not in "iu":
         raise InvalidValue(
             f"Expected dates such as 2026-01-31, or whole numbers, in column {name!r} of {path}, "
-            f"got {no_round(column)}."
+            f"got {no_round(column, path)}."
         )
     return np.unique(column if dates is None else dates, return_inverse=True)
 
@@ -280,7 +282,8 @@ def _column(table: dict[str, Any], name: str, loss: Loss, path: Path) -> np.ndar
     column = number_column(table, name, path)
     infinite = np.flatnonzero(np.isinf(column))
     if len(infinite):
-        raise InvalidValue(f"Expected finite numbers (line {infinite[0] + 2}, {name!r} of {path}).")
+        where = line(int(infinite[0]), path)
+        raise InvalidValue(f"Expected finite numbers ({where}, {name!r} of {path}).")
     return column
 
 
@@ -293,4 +296,4 @@ def _refuse_gaps(
     row, expert = map(int, gaps[0])
     known = ~is_missing(columns[target][row : row + 1].astype(object))[0]
     name = names[expert] if known else target
-    raise InvalidValue(f"Line {row + 2} of {path} has no value in column {name!r}. {DECLARE}")
+    refuse_gap(row, name, path)

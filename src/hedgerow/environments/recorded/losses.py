@@ -27,19 +27,23 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect, masked, unmasked
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.table import (
-    DECLARE,
     NO_GAPS,
     Gaps,
     Grid,
     Missing,
     dates_in,
+    line,
     no_round,
     number_column,
     read_table,
+    refuse_gap,
     require_columns,
     split,
 )
 
+SCALE = (
+    "Divide all losses by a public bound. For forecasts, use hr.Forecasts or hr.forecast_losses."
+)
 GAPS_IN_ARRAYS = 'For gaps, use hr.RecordedArray(losses, missing="absent").'
 
 
@@ -142,9 +146,10 @@ class RecordedArray(Recording):
         if self.missing is None and masked(self.losses):
             raise InvalidValue(f"Expected losses with none masked. {GAPS_IN_ARRAYS}")
         if given.ndim != 3 or given.dtype.kind not in "biuf":
+            single = " For one client, give losses[:, None, :]." if given.ndim == 2 else ""
             raise InvalidValue(
                 f"Expected losses as numbers of shape (rounds, clients, experts), "
-                f"got {given.dtype} of shape {given.shape}."
+                f"got {given.dtype} of shape {given.shape}.{single}"
             )
         if 0 in given.shape:
             raise InvalidValue(
@@ -152,13 +157,17 @@ class RecordedArray(Recording):
             )
         values = np.ascontiguousarray(given, np.float64)
         if self.missing is not None:
-            values, gaps = split(values)
+            values, gaps = split(
+                values,
+                f"All losses in the array of shape {values.shape} are NaN or masked. "
+                "Give at least one loss.",
+            )
             object.__setattr__(self, "gaps", gaps)
         try:
             check_unit_range("loss", values)
         except InvalidValue as error:
-            gaps = f" {GAPS_IN_ARRAYS}" if np.isnan(values).any() else ""
-            raise InvalidValue(f"{error}{gaps}") from None
+            advice = GAPS_IN_ARRAYS if np.isnan(values).any() else SCALE
+            raise InvalidValue(f"{error} {advice}") from None
         object.__setattr__(self, "losses", round_to_lattice(values))
 
 
@@ -211,7 +220,11 @@ class Recorded(Recording):
         values, names = read_losses(
             find(self.path, here=True), self.missing, self.round, self.client
         )
-        return *((values, NO_GAPS) if self.missing is None else split(values)), tuple(names)
+        empty = (
+            f"No row of {self.path} has a loss in the columns of the experts, {_listed(names)}. "
+            "Check that this is the right file, and that losses are not in another column."
+        )
+        return *((values, NO_GAPS) if self.missing is None else split(values, empty)), tuple(names)
 
     @property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -232,6 +245,12 @@ class Recorded(Recording):
         return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
 
+def _listed(names: list[str]) -> str:
+    """Names in quotes, at most five of them."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{', '.join(map(repr, names[:5]))}{more}"
+
+
 def check_missing(missing: Missing) -> None:
     """Refuse an unknown way to treat gaps."""
     expect(missing in (None, "absent"), "missing", missing, "to be 'absent' or None")
@@ -242,7 +261,7 @@ def read_losses(
 ) -> tuple[Array, list[str]]:
     """Return the losses (rounds, clients, experts), NaN where declared, and the experts' names."""
     table = read_table(path)
-    require_columns(table, (when, who), path)
+    require_columns(table, {"round": when, "client": who}, path)
     experts = [name for name in table if name not in (when, who)]
     if not experts:
         raise InvalidValue(
@@ -252,14 +271,15 @@ def read_losses(
     grid = Grid.of(rounds, which, table[who], path, missing)
     wide = np.empty((len(which), len(experts)))
     for i, name in enumerate(experts):
-        column = number_column(table, name, path)
+        column = number_column(table, name, path, f" All columns but {when} and {who} are experts.")
         good = (column >= 0) & (column <= 1)
         bad = np.flatnonzero(~good if missing is None else ~(good | np.isnan(column)))
         if len(bad):
-            value = float(column[bad[0]])
-            place = f"line {bad[0] + 2}, column {name!r} of {path}"
-            gap = f"; an empty cell counts as nan). {DECLARE}" if np.isnan(value) else ")."
-            raise InvalidValue(f"Expected loss={value!r} in [0, 1] ({place}{gap}")
+            row, value = int(bad[0]), float(column[bad[0]])
+            if np.isnan(value):
+                refuse_gap(row, name, path)
+            place = f"{line(row, path)}, column {name!r} of {path}"
+            raise InvalidValue(f"Expected loss={value!r} in [0, 1] ({place}). {SCALE}")
         wide[:, i] = column
     return round_to_lattice(grid.spread(wide)), experts
 
@@ -274,10 +294,11 @@ def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.n
     if column.dtype.kind not in "iu":
         raise InvalidValue(
             f"Expected dates such as 2026-01-31, or whole round numbers 0, 1, 2, ... in {path}, "
-            f"got {no_round(column)}."
+            f"got {no_round(column, path)}."
         )
     if column.min() != 0:
         raise InvalidValue(
-            f"Expected rounds numbered from 0 in {path}, got {column.min()} as the first."
+            f"Expected rounds numbered from 0 in {path}, got {column.min()} as the first. "
+            "Renumber them, or give dates."
         )
     return np.arange(int(column.max()) + 1), column.astype(np.int64)

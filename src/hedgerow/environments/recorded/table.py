@@ -8,7 +8,7 @@ from datetime import datetime
 from math import isnan
 from operator import index
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -35,11 +35,11 @@ class Gaps:
 NO_GAPS = Gaps()
 
 
-def split(values: Array) -> tuple[Array, Gaps]:
+def split(values: Array, empty: str = "There is no value.") -> tuple[Array, Gaps]:
     """Return the values (rounds, clients, experts) with zeros for NaN, and where the gaps are.
 
     A client without any value in a round is absent. An expert without a value at a present client
-    sleeps there.
+    sleeps there. `empty` is the error if there is no value at all.
 
     >>> values, gaps = split(np.array([[[0.5, np.nan], [np.nan, np.nan]]]))
     >>> values.tolist(), gaps.present.tolist(), gaps.awake.tolist()
@@ -50,7 +50,7 @@ def split(values: Array) -> tuple[Array, Gaps]:
         return values, NO_GAPS
     present = np.asarray(~missing.all(axis=-1))
     if not present.any():
-        raise InvalidValue("Expected a case of some client, but all values are missing.")
+        raise InvalidValue(empty)
     awake = ~missing | ~present[..., None]
     return np.where(missing, 0.0, values), Gaps(
         None if present.all() else present, None if awake.all() else awake
@@ -63,17 +63,20 @@ def read_table(path: Path) -> dict[str, Any]:
     from pyarrow import csv, parquet
 
     try:
-        if path.suffix in (".parquet", ".pq"):
+        if _is_parquet(path):
             table = parquet.read_table(path)
         elif path.suffix in (".csv", ".gz"):
             table = csv.read_csv(path)
         else:
             raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"Expected UTF-8 text in {path}; save the file as UTF-8.") from error
     except (pa.ArrowInvalid, OSError) as error:
         commas = " (columns are separated by commas)" if "CSV parse error" in str(error) else ""
         raise HedgerowError(f"Cannot read {path}{commas}: {str(error).splitlines()[0]}") from error
-    for name in table.column_names:
-        if table.column_names.count(name) > 1:
+    for name in names:
+        if names.count(name) > 1:
             raise InvalidValue(
                 f"The column {name!r} occurs more than once in {path}. Rename or remove the others."
             )
@@ -91,17 +94,37 @@ def read_table(path: Path) -> dict[str, Any]:
 
 
 def require_columns(
-    table: dict[str, Any], roles: tuple[str, ...], path: Path, others: Iterable[str] = ()
+    table: dict[str, Any], roles: dict[str, str], path: Path, others: Iterable[str] = ()
 ) -> None:
-    """Raise unless the table has these columns, and no column has two roles."""
-    for name in roles:
-        expect(roles.count(name) == 1, "column", name, "to have one role only")
-    for column in (*roles, *others):
+    """Raise unless the table has these columns, and no column has two roles.
+
+    `roles` are the names of columns by the parameter that sets them.
+    """
+    columns = list(roles.values())
+    for name in columns:
+        expect(columns.count(name) == 1, "column", name, "to have one role only")
+    commas = "" if _is_parquet(path) else " (columns are separated by commas)"
+    found = f"in {path}{commas}, found {', '.join(map(repr, table))}"
+    for role, column in roles.items():
         if column not in table:
-            raise InvalidValue(
-                f"Expected a column {column!r} in {path} (columns are separated by commas), "
-                f"found {', '.join(map(repr, table))}."
-            )
+            rename = f'Rename a column, or name it with {role} = "..."'
+            raise InvalidValue(f"Expected a column {column!r} {found}. {rename}.")
+    for column in others:
+        if column not in table:
+            raise InvalidValue(f"Expected a column {column!r} {found}.")
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix in (".parquet", ".pq")
+
+
+def line(row: int, path: Path) -> str:
+    """Where the row with this index is: a line of a text file has a heading above it.
+
+    >>> line(0, Path("a.csv")), line(0, Path("a.parquet"))
+    ('line 2', 'row 1')
+    """
+    return f"row {row + 1}" if _is_parquet(path) else f"line {row + 2}"
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:
@@ -113,14 +136,20 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return np.array(found, bool).reshape(values.shape)
 
 
-def number_column(table: dict[str, Any], name: str, path: Path) -> Array:
-    """Return a column of numbers, NaN for empty cells; name the first text."""
+def refuse_gap(row: int, name: str, path: Path) -> NoReturn:
+    """Raise: this row has no value in this column, and gaps are not declared."""
+    where = line(row, path).capitalize()
+    raise InvalidValue(f"{where} of {path} has no value in column {name!r}. {DECLARE}")
+
+
+def number_column(table: dict[str, Any], name: str, path: Path, advice: str = "") -> Array:
+    """Return a column of numbers, NaN for empty cells; name the first text, and say what to do."""
     column = table[name]
     if column.dtype.kind not in "biuf":
         wrong = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
         raise InvalidValue(
-            f"Expected numbers in column {name!r} of {path}, got {column[wrong]!r} in line "
-            f"{wrong + 2}."
+            f"Expected numbers in column {name!r} of {path}, got {column[wrong]!r} in "
+            f"{line(wrong, path)}.{advice}"
         )
     return column.astype(np.float64)
 
@@ -144,15 +173,18 @@ def dates_in(column: np.ndarray, name: str, path: Path) -> np.ndarray | None:
     return column
 
 
-def no_round(column: np.ndarray) -> str:
+def no_round(column: np.ndarray, path: Path) -> str:
     """Say which value is neither a date nor a whole number, and in which line."""
-    for line, value in enumerate(column.tolist(), start=2):
+    empty = is_missing(column)
+    if empty.any() and not empty.all():  # other numbers of the column were read as fractions
+        return f"an empty cell in {line(int(empty.argmax()), path)}"
+    for row, value in enumerate(column.tolist()):
         if isinstance(value, str) and value.strip().isdecimal():
             continue
         try:
             datetime.fromisoformat(value) if isinstance(value, str) else index(value)
         except (TypeError, ValueError):
-            return f"{value!r} in line {line}"
+            return f"{value!r} in {line(row, path)}"
     return "dates and numbers"
 
 
@@ -178,7 +210,10 @@ class Grid:
         """
         unnamed = is_missing(names) if names.dtype.kind not in "iu" else np.zeros(1, bool)
         if unnamed.any():
-            raise InvalidValue(f"Line {unnamed.argmax() + 2} of {path} does not name its client.")
+            where = line(int(unnamed.argmax()), path).capitalize()
+            raise InvalidValue(
+                f"{where} of {path} does not name its client. Fill it in, or remove the row."
+            )
         clients, who = np.unique(
             names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True
         )
@@ -188,8 +223,8 @@ class Grid:
         if len(repeated):
             row = int(order[repeated[0] + 1])
             raise InvalidValue(
-                f"Line {row + 2} of {path} repeats round {rounds[when[row]]} of client "
-                f"{names[row]!r}. Keep one row for each round and client."
+                f"{line(row, path).capitalize()} of {path} repeats round {rounds[when[row]]} of "
+                f"client {clients[who[row]].item()!r}. Keep one row for each round and client."
             )
         if missing is None and len(cell) != len(rounds) * len(clients):
             full = np.arange(len(cell))
