@@ -22,6 +22,7 @@ from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.experiments.gao2024_theorems import printed_numbers
+from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
 from hedgerow.studies.storage.identity import Table, identity
@@ -205,9 +206,7 @@ def _reproduce(
             streams=streams,
             sent=tuple(line for name, study in studies.items() for line in Sent.of(name, study)),
         )
-        (folder.path / VERDICT).write_text(
-            json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8"
-        )
+        (folder.path / VERDICT).write_text(json_text(outcome.to_dict()), encoding="utf-8")
         origin |= {
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": perf_counter() - began,
