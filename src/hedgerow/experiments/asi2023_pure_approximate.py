@@ -264,7 +264,8 @@ def draw(done: Studies, path: Path) -> None:
         for name in (APPROXIMATE, OPEN)
     }
     active = {"T0, the rounds that count": {e: float(active_rounds(e)) for e in BUDGETS}}
-    title = f"T0 rounds of a fingerprinting code, then zeros (T = {GAME:,})"
+    rounds = zeros.config.environment.setting.rounds
+    title = f"T0 rounds of a fingerprinting code, then zeros (T = {rounds:,})"
     plot_regret_against(
         by_budget,
         sibling(path, "zeros"),
