@@ -18,7 +18,7 @@ from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
 from hedgerow.algorithms.learning.roles import LearningClient
-from hedgerow.algorithms.learning.rounds import LocalRound, round_sensitivity
+from hedgerow.algorithms.learning.rounds import LocalRound, _compiled, round_sensitivity
 from hedgerow.algorithms.learning.training import Training
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
@@ -515,3 +515,15 @@ def test_errors_of_24_bits_are_charged_where_points_are_large() -> None:
 
     assert charged(10.0) < 2.02
     assert charged(1e6) > 2.84  # an example was found with 2.83
+
+
+def test_rounds_that_differ_in_clip_or_step_are_compiled_once() -> None:
+    plan = LocalRound(hr.Logistic(radius=3.0), 3, 4, 1.0, "clipped", 0.1)
+    plans = (plan, replace(plan, local_step=5.0), replace(plan, clip=0.1))
+    records = np.tile([0.6, 0.0, 0.8, 1.0], (2, 4))  # the gradients at 0 have norm 1/2
+    _compiled.cache_clear()
+    sums = [one.sums(np.zeros(3), records)[0] for one in plans]
+    assert _compiled.cache_info().misses == 1
+    sizes = [float(np.linalg.norm(one[0])) for one in sums]
+    assert sizes[0] > 1.1 * sizes[1]
+    assert sizes[2] == pytest.approx(0.4, rel=1e-3)

@@ -342,3 +342,11 @@ def test_mnist_blocks_and_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     measure: Any = game.measures()[0]
     measure.begin(0)
     assert measure.value(np.zeros(game.setting.experts)) < 0.3  # noise has nothing to learn
+    fewer = replace(game, tested=50)
+    assert fewer.fingerprint() == game.fingerprint()  # the losses are the same
+    some: Any = fewer.measures()[0]
+    some.begin(0)
+    assert np.array_equal(some._examples, measure._examples[:: len(measure._examples) // 50])
+    for count in (0, 10_001):
+        with pytest.raises(InvalidValue, match="tested"):
+            hr.MNIST(tested=count)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.studies.workers import WorkerEnded, run_in_processes
+from hedgerow.studies.workers import THREADS, WorkerEnded, run_in_processes
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,10 @@ def refuse_at_length() -> None:
 
 def divide(a: int, b: int) -> float:
     return a / b
+
+
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
 
 
 def fail_awkwardly(_: int) -> None:
@@ -137,3 +141,18 @@ def test_what_happens_while_results_are_noted_ends_the_workers() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_in_processes(divide, [(1, 1), (2, 1), (3, 1)], 2, note, nothing)
+
+
+def test_every_worker_computes_in_one_thread_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen, *others = THREADS
+    monkeypatch.setenv(chosen, "3")
+    for name in others:
+        monkeypatch.delenv(name, raising=False)
+    found: dict[str, str] = {}
+    run_in_processes(
+        variable, [(name,) for name in THREADS], 2, lambda t, r: found.update({t[0]: r}), nothing
+    )
+    assert found == {chosen: "3", **dict.fromkeys(others, "1")}
+    assert not any(name in os.environ for name in others)  # this process goes on as before

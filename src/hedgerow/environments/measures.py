@@ -17,7 +17,7 @@ from hedgerow.core.measure import AtMarks, Measure
 from hedgerow.core.plays import Plays, charges
 from hedgerow.core.protocol import Algorithm
 
-PART = 1000  # test examples that a model classifies at a time
+PART = 100  # test examples that a model classifies at a time: few, to stay in the cache
 
 
 class Accuracy(Measure):

@@ -41,7 +41,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 
 EPSILON, DELTA = 0.25, 1e-6
-HORIZONS, QUICK = (500, 1000, 2000), (250, 500)
+HORIZONS, QUICK = (500, 1000, 2000), (125, 250)
 LONG, GAMES = (4000, 16_000, 64_000), 20  # horizons at which experts are counted, and games
 COLUMNS = 4  # columns for each round, so that few plays are wasted on columns that are gone
 PURE, APPROXIMATE, OPEN = "delta = 0", "delta = 1e-6", "not private"
@@ -51,7 +51,7 @@ FORMS: dict[str, AlgorithmSpec] = {
     OPEN: Hedge(rate=50.0),
 }
 BUDGETS = (0.01, 0.02, 0.04)
-ROWS, GAME = 8, 1000
+ROWS, GAME, QUICK_GAME = 8, 1000, 400
 GROWING, SLOWER = 0.95, 0.8  # limits for the exponent of the horizon
 WORTHLESS, CHEAP = 0.35, 0.2  # limits for the regret per active round
 AGREE = 2.0  # limit for played minus counted regret, in half-widths of the difference
@@ -77,16 +77,16 @@ def _columns(horizon: int) -> ConsensusColumns:
     return ConsensusColumns(experts=2 * COLUMNS * horizon, horizon=horizon)
 
 
-def _then_zeros(epsilon: float) -> SignEstimation:
+def _then_zeros(epsilon: float, horizon: int = GAME) -> SignEstimation:
     active = active_rounds(epsilon)
     coded = active // 2
     return SignEstimation(
-        experts=2 * COLUMNS * active, horizon=GAME, rows=ROWS, coded=coded, active=active
+        experts=2 * COLUMNS * active, horizon=horizon, rows=ROWS, coded=coded, active=active
     )
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    horizons = QUICK if quick else HORIZONS
+    horizons, game = (QUICK, QUICK_GAME) if quick else (HORIZONS, GAME)
     return {
         "columns": StudyConfig(
             f"Columns of Theorem 10, epsilon = {EPSILON:g}",
@@ -99,10 +99,10 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             seeds=2 if quick else 5,
         ),
         "zeros": StudyConfig(
-            f"T0 rounds of a fingerprinting code, then zeros, T = {GAME}",
-            _then_zeros(BUDGETS[0]),
+            f"T0 rounds of a fingerprinting code, then zeros, T = {game}",
+            _then_zeros(BUDGETS[0], game),
             tuple(
-                Entry(label(name, epsilon), spec, _then_zeros(epsilon))
+                Entry(label(name, epsilon), spec, _then_zeros(epsilon, game))
                 for epsilon in BUDGETS
                 for name, spec in (
                     (APPROXIMATE, PrivateHedge(epsilon=epsilon, delta=DELTA)),
@@ -264,7 +264,8 @@ def draw(done: Studies, path: Path) -> None:
         for name in (APPROXIMATE, OPEN)
     }
     active = {"T0, the rounds that count": {e: float(active_rounds(e)) for e in BUDGETS}}
-    title = f"T0 rounds of a fingerprinting code, then zeros (T = {GAME:,})"
+    rounds = zeros.config.environment.setting.rounds
+    title = f"T0 rounds of a fingerprinting code, then zeros (T = {rounds:,})"
     plot_regret_against(
         by_budget,
         sibling(path, "zeros"),

@@ -89,7 +89,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     made = {}
     for game, (make, specs) in GAMES.items():
         horizons = [
-            horizon // 4 if quick else horizon
+            horizon // 8 if quick else horizon
             for horizon in (COLUMN_HORIZONS if game == COLUMNS else HORIZONS)
         ]
         about = f"losses {game}, epsilon = {EPSILON:g}, d = {EXPERTS}"

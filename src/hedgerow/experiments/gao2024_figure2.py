@@ -75,7 +75,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             entries = (*entries, Entry(ASI, single, _stream(stream, 1)))
         shown = "uniform" if stream == FIGURE else stream
         title = f"Fed-SVT, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}: {shown} stream"
-        made[stream] = StudyConfig(title, _stream(stream, 10), entries, seeds=10 if quick else 100)
+        made[stream] = StudyConfig(title, _stream(stream, 10), entries, seeds=4 if quick else 100)
     return made
 
 

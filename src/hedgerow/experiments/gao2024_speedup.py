@@ -95,7 +95,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             f"One client and ten, {tail}, T = {FIGURE}",
             _stochastic(1, FIGURE),
             figure,
-            seeds=4 * seeds,
+            seeds=3 if quick else 4 * seeds,
         ),
     }
 

@@ -22,6 +22,7 @@ from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.experiments.gao2024_theorems import printed_numbers
+from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
 from hedgerow.studies.storage.identity import Table, identity
@@ -205,9 +206,7 @@ def _reproduce(
             streams=streams,
             sent=tuple(line for name, study in studies.items() for line in Sent.of(name, study)),
         )
-        (folder.path / VERDICT).write_text(
-            json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8"
-        )
+        (folder.path / VERDICT).write_text(json_text(outcome.to_dict()), encoding="utf-8")
         origin |= {
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": perf_counter() - began,
@@ -240,35 +239,36 @@ class Reproduction:
     written: str
 
 
-def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Reproduction | None:
-    """The result in a folder; None if the folder is incomplete or differs from this experiment.
+def _read(folder: Path, experiment: Experiment, quick: bool) -> tuple[Table, Reproduction] | None:
+    """What the result in a folder depends on, and the result.
 
-    Configuration, code, versions and losses must all be the same.
+    None if the folder is incomplete or is not of this form of this experiment.
     """
     try:
         origin = tomllib.loads((folder / ORIGIN).read_text(encoding="utf-8"))
-        if (origin["format"], origin["id"], origin["quick"], origin["identity"]) != (
-            FORMAT,
-            experiment.id,
-            quick,
-            now,
-        ):
+        if (origin["format"], origin["id"], origin["quick"]) != (FORMAT, experiment.id, quick):
             return None
         verdict = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
         if not (folder / f"{experiment.id}.png").is_file():
             return None
-        return Reproduction(folder, verdict, float(origin["seconds"]), str(origin["written"]))
+        seconds, written = float(origin["seconds"]), str(origin["written"])
+        return origin["identity"], Reproduction(folder, verdict, seconds, written)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproduction | None:
-    """The latest result in a folder of runs that equals what a new run would give; or None."""
+    """The latest result in a folder of runs that equals what a new run would give; or None.
+
+    Configuration, code, versions and losses must all be the same.
+    """
+    found = [_read(file.parent, experiment, quick) for file in _latest_first(place)]
+    if not any(found):  # what a run depends on takes time to find out
+        return None
     now = tomllib.loads(
         tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)})
     )
-    found = (_read(file.parent, experiment, quick, now) for file in _latest_first(place))
-    return next((result for result in found if result is not None), None)
+    return next((result for before, result in filter(None, found) if before == now), None)
 
 
 def _latest_first(place: Path) -> Iterator[Path]:

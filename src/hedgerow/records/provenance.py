@@ -6,6 +6,7 @@ import hashlib
 import platform
 import subprocess
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,17 +92,31 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def code() -> Code:
-    """The installed sources, with their commit if they are a checkout."""
+@lru_cache(maxsize=1)
+def _sources() -> tuple[str, int, str | None, bool | None]:
+    """Hash, number, commit and changes of the sources; found once, as they are imported once."""
     sha256, files = hash_of(PACKAGE)
     tracked = _git("ls-files", "--error-unmatch", "__init__.py") is not None
     commit = _git("rev-parse", "HEAD") if tracked else None
     changed = None if commit is None else _git("status", "--porcelain", "--", ".") != ""
+    return sha256, files, commit, changed
+
+
+def code() -> Code:
+    """The installed sources, with their commit if they are a checkout."""
     plugins = {
         Path(file).name: hashlib.sha256(Path(file).read_bytes()).hexdigest()
         for file in loaded_plugins()
     }
-    return Code(sha256, files, commit, changed, plugins)
+    return Code(*_sources(), plugins)
+
+
+@lru_cache(maxsize=64)
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def versions() -> dict[str, str]:
@@ -112,10 +127,7 @@ def versions() -> dict[str, str]:
     optional = (library for library in OPTIONAL if find_spec(library) is not None)
     found = {"python": platform.python_version(), "hedgerow": __version__}
     for library in dict.fromkeys((*LIBRARIES, *optional, *named_libraries())):
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:
-            found[library] = "not installed"
+        found[library] = _version(library)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -12,6 +11,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect
 from hedgerow.engines.learner import Learner
 from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.plain import json_text
 from hedgerow.records.provenance import code, secure_noise, versions
 from hedgerow.records.schema import FILE, FORMAT, RunRecord, to_json
 
@@ -90,9 +90,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     check_new(out, "")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
-        (place.path / FILE).write_text(
-            json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8"
-        )
+        (place.path / FILE).write_text(json_text(to_json(record)), encoding="utf-8")
         write_digest(place.path)
     _recorded[learner] = str(out)
     return out

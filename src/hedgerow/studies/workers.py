@@ -25,6 +25,8 @@ from hedgerow.core.registry import load_plugins
 
 LONGEST = 20_000  # bytes of an error or a traceback: what a pipe holds before it is read
 
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
 
 class WorkerEnded(HedgerowError):
     """A worker process ended in the middle of its task."""
@@ -104,7 +106,7 @@ def _started(workers: int, prepare: Callable[[], None]) -> Iterator[dict[Any, Ba
     context = multiprocessing.get_context("spawn")
     processes: dict[Any, BaseProcess] = {}
     try:
-        with _ignore_sigint():
+        with _ignore_sigint(), _one_thread():
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_work, args=(theirs, prepare), daemon=True)
@@ -167,6 +169,21 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Make processes started inside compute in one thread each, unless the user says otherwise.
+
+    Workers share the cores already: threads of linear algebra would only wait for each other.
+    """
+    missing = [name for name in THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(missing, "1"))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del os.environ[name]
 
 
 @contextmanager

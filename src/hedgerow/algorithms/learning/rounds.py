@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf, isfinite, nextafter, sqrt
 from typing import Any, Literal
 
@@ -95,7 +95,7 @@ class Compiled:
     many rounds; `OnlineSGD` uses it.
     """
 
-    sums: Callable[[Any, Any], Any]
+    sums: Callable[..., Any]
     chunk: Callable[[Domain], Callable[..., Any]]
 
 
@@ -149,16 +149,30 @@ def norm(x: Any) -> Any:
     return need_jax().numpy.sqrt((x * x).sum())
 
 
-@lru_cache(maxsize=128)
 def compiled(plan: LocalRound) -> Compiled:
-    """Return the compiled functions of a round, shared by all who have the same plan."""
-    jax = need_jax()
-    jnp, size, width = jax.numpy, plan.size, plan.width
-    gradient = jax.value_and_grad(charge(plan.family, width))
-    limit = np.float32(nextafter(plan.clip * (1 - margin(width)), 0.0))
-    units, step = np.float32(UNITS_PER_LOSS), np.float32(plan.local_step / UNITS_PER_LOSS)
+    """Return the compiled functions of a round.
 
-    def clipped(point: Any, record: Any) -> tuple[Any, Any, Any]:
+    Plans that differ only in clip and local step share them, since compiling takes seconds.
+    """
+    shared = _compiled(plan.family, plan.width, plan.size, plan.steps == "start")
+    limit = np.float32(nextafter(plan.clip * (1 - margin(plan.width)), 0.0))
+    given = limit, np.float32(plan.local_step / UNITS_PER_LOSS)
+    return Compiled(
+        partial(shared.sums, *given), lambda domain: partial(shared.chunk(domain), *given)
+    )
+
+
+@lru_cache(maxsize=128)
+def _compiled(family: Family, width: int, size: int, start: bool) -> Compiled:
+    """Return the compiled functions, whose first arguments are the longest gradient and the step.
+
+    The step is that of one unit of the lattice.
+    """
+    jax = need_jax()
+    jnp, units = jax.numpy, np.float32(UNITS_PER_LOSS)
+    gradient = jax.value_and_grad(charge(family, width))
+
+    def clipped(limit: Any, point: Any, record: Any) -> tuple[Any, Any, Any]:
         """The clipped gradient of one example in whole steps; zero if it is not finite.
 
         An error instead would show which of two neighbouring inputs there is. Then, whether loss or
@@ -170,30 +184,34 @@ def compiled(plan: LocalRound) -> Compiled:
         whole = jnp.where(jnp.isfinite(length), found * scale, 0.0).astype(jnp.int32)
         return whole, ~(jnp.isfinite(length) & jnp.isfinite(loss)), loss
 
-    def at_start(point: Any, examples: Any) -> tuple[Any, Any, Any]:
-        found, odd, losses = jax.vmap(clipped, (None, 0))(point, examples)
+    def at_start(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
+        del step
+        found, odd, losses = jax.vmap(clipped, (None, None, 0))(limit, point, examples)
         return found.sum(axis=0), odd.sum(), losses
 
-    def in_steps(point: Any, examples: Any) -> tuple[Any, Any, Any]:
+    def in_steps(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
         def after(total: Any, record: Any) -> tuple[Any, Any]:
-            found, *rest = clipped(point - step * total.astype(jnp.float32), record)
+            found, *rest = clipped(limit, point - step * total.astype(jnp.float32), record)
             return total + found, rest
 
         total, (odd, losses) = jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)
         return total, odd.sum(), losses
 
-    client = at_start if plan.steps == "start" else in_steps
+    client = at_start if start else in_steps
 
-    def everyone(point: Any, examples: Any) -> tuple[Any, Any, Any]:
-        some = max(1, AT_ONCE // (width * (size if plan.steps == "start" else 1)))
+    def everyone(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
+        some = max(1, AT_ONCE // (width * (size if start else 1)))
+        own = partial(client, limit, step, point)
         if some >= len(examples):
-            return jax.vmap(client, (None, 0))(point, examples)
-        return jax.lax.map(lambda own: client(point, own), examples, batch_size=some)
+            return jax.vmap(own)(examples)
+        return jax.lax.map(own, examples, batch_size=some)
 
     def chunk(domain: Domain) -> Callable[..., Any]:
         project = projection(domain)
 
-        def played(base: Any, examples: Any, pending: Any, rate: Any, keep: Any) -> Any:
+        def played(
+            limit: Any, step: Any, base: Any, examples: Any, pending: Any, rate: Any, keep: Any
+        ) -> Any:
             """Play rounds whose models, apart from what is summed up here, are in `base`."""
 
             def one(carry: Any, given: Any) -> tuple[Any, Any]:
@@ -201,7 +219,7 @@ def compiled(plan: LocalRound) -> Compiled:
                 model, own = given
                 summed = summed + new
                 trail = keep * trail + (1 - keep) * summed
-                found, *rest = everyone(project(model - rate * trail), own)
+                found, *rest = everyone(limit, step, project(model - rate * trail), own)
                 return (summed, trail, found.astype(jnp.float32).sum(axis=0)), (found, *rest)
 
             nothing = jnp.zeros(width, jnp.float32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +44,7 @@ MODELS = {
     "small": ((8, 8), ()),
     "linear": ((), ()),
 }
+TESTED = 10_000  # test images
 SEEN = 8  # how often accuracy is measured
 
 
@@ -66,6 +67,9 @@ class MNIST(Environment):
         filters and one layer of scores, 2,674 weights. "linear": softmax regression, 7,850 weights.
     start_seed
         The seed of the initial weights, which are public.
+    tested
+        How many of the 10,000 test images measure accuracy, evenly spaced among them. Default: all.
+        Without a GPU that takes as long as training; fewer take less time.
 
     Examples
     --------
@@ -82,10 +86,13 @@ class MNIST(Environment):
     horizon: int | None = None
     model: Literal["full", "small", "linear"] = "full"
     start_seed: int = 0
+    tested: int = field(default=TESTED, repr=False)  # the losses are the same for all values
 
     def __post_init__(self) -> None:
         at_least("examples", self.examples, 1)
         at_least("start_seed", self.start_seed, 0)
+        at_least("tested", self.tested, 1)
+        expect(self.tested <= TESTED, "tested", self.tested, f"<= {TESTED}")
         one_of(self, model=tuple(MODELS))
         expect(self.rounds >= 1, "examples", self.examples, f"<= {LEAST}")
         if self.horizon is not None:
@@ -108,7 +115,7 @@ class MNIST(Environment):
     def measures(self) -> tuple[Measure, ...]:
         family = self.setting.family
         assert isinstance(family, Batch)
-        return (TestAccuracy(family.of, lambda seed: _test_records(), SEEN),)
+        return (TestAccuracy(family.of, lambda seed: _test_records(self.tested), SEEN),)
 
     def start(self, seed: int) -> tuple[np.ndarray, int]:
         """Return which image each client sees when, (clients, images), and the round."""
@@ -187,8 +194,11 @@ def _load(
 
 
 @lru_cache(maxsize=1)
-def _test_records() -> Any:
+def _test_records(count: int) -> Any:
     images, labels = load("test")
+    count = min(count, len(images))
+    chosen = np.arange(count) * len(images) // count
+    images, labels = images[chosen], labels[chosen]
     records = np.empty((len(images), SIDE * SIDE + 1), np.float32)
     records[:, :-1], records[:, -1] = images / np.float32(255), labels
     return records

@@ -5,7 +5,6 @@ The tables are tidy Parquet files. The folder appears only when it is complete.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,6 +24,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import estimate_json, summary_json
 from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
+from hedgerow.records.plain import json_text
 from hedgerow.records.provenance import code, seeded_noise, versions
 from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_json
 from hedgerow.studies.config import to_table, with_paths
@@ -176,9 +176,7 @@ def write_study(
     }
     record = record_of(study, final)
     for name, document in (("summary.json", summary), (FILE, to_json(record))):
-        (folder / name).write_text(
-            json.dumps(document, indent=2, allow_nan=False), encoding="utf-8"
-        )
+        (folder / name).write_text(json_text(document), encoding="utf-8")
     if study.kept:
         _write_kept(study.kept, folder)
     if picture:
