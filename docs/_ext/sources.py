@@ -130,7 +130,7 @@ def experiment_pages(stored: Path) -> dict[str, str]:
 
 
 def _result(row: dict[str, Any]) -> list[str]:
-    words = {True: "yes", False: "no", None: "makes no claim that we can test"}
+    words = {True: "yes", False: "no", None: "not judged (no published claim, or none that can be tested)"}
     lines = [
         f"**Reproduces:** {words[row['reproduces']]}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.",
         "",

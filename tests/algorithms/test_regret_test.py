@@ -78,28 +78,3 @@ def test_what_all_lose_alike_ends_no_run(spec: type[hr.Doubling] | type[hr.Poten
         found.append(Estimate.of(regrets))
     assert found[1].low < found[0].high
     assert found[1].high < 15.0
-
-
-STREAMS = {
-    "days": lambda seed: stand_in("days", seed, clients=5, experts=25, rounds=2500),
-    "bernoulli": lambda _: hr.Bernoulli(clients=3, gap=0.15, experts=40, horizon=3000),
-    "late": lambda seed: late(seed, clients=3, experts=50, rounds=3000),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", [1.0, 10.0])
-@pytest.mark.parametrize("stream", STREAMS)
-def test_the_growth_of_the_threshold_matters_little(stream: str, epsilon: float) -> None:
-    """On streams and seeds that were not used to choose anything."""
-    found = {}
-    for growth in (1.0, 2.0, 4.0, 8.0):
-        regrets = []
-        for seed in range(1000, 1016):
-            made = STREAMS[stream](seed)
-            recorder = Recorder(made.setting, points=2)
-            algorithm = hr.Potential(epsilon=epsilon, growth=growth).build(made.setting)
-            ended = simulate(algorithm, made, seed, sinks=[recorder])
-            regrets.append(recorder.result("", seed, ended).final_regret)
-        found[growth] = Estimate.of(regrets)
-    assert found[2.0].low <= min(one.high for one in found.values())

@@ -91,11 +91,11 @@ def test_other_requests_are_taken_at_once_with_the_uploads(
         study, desk = await opened()
         waiting = await asked(desk, request(wire.Upload, 0))
         await done(await asked(desk, request(kind, 1)))
-        await asked(desk, request(wire.Upload, 2))  # gathered again
+        waiting += await asked(desk, request(wire.Upload, 2))  # gathered again
         await asyncio.sleep(0.05)
         assert len(study.batches) == 1
-        desk.stop()  # takes what is queued
-        await done(waiting)
+        desk.stop()  # takes what is queued, and lets nobody wait
+        assert await done(waiting) == [b"", b""]
         await desk.close()
         return study.batches
 

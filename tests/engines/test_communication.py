@@ -12,7 +12,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.communication import Communication, communication
 from hedgerow.engines.simulate import simulate
-from hedgerow.experiments.gao2024_theorems import fed_svt_regret, printed_numbers
+from hedgerow.experiments.printed_bounds import fed_svt_regret, printed_numbers
 from support.command import Command
 
 GAMES: tuple[Environment, ...] = (

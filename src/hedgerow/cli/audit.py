@@ -24,7 +24,10 @@ UNSEEN = (
 def audit(
     name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
     calibration: Annotated[
-        str | None, typer.Option("--calibration", help="Noise calibration: certified or published.")
+        str | None,
+        typer.Option(
+            "--calibration", help="The calibration to audit, such as certified or published."
+        ),
     ] = None,
     settings: Settings = None,
     json: Json = False,

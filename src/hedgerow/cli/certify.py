@@ -22,7 +22,7 @@ from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
-from hedgerow.experiments.gao2024_theorems import printed_numbers, printed_regret
+from hedgerow.experiments.printed_bounds import printed_numbers, printed_regret
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of

@@ -107,10 +107,13 @@ def init(
     The budget is a decimal number. It is set once and holds for all studies together. The printed
     public key goes into the study file of the server.
     """
+    from hedgerow.core.validate import expect
     from hedgerow.deployment.account import Account
     from hedgerow.deployment.home import Home
+    from hedgerow.deployment.manifest import decimal_of
 
     place = Home(home).place(data)
+    expect(decimal_of(budget) > 0, "--budget", budget, "> 0")
     account = Account.make(place, name=data, epsilon=budget, delta=delta)
     document = {"data": data, "public_key": account.public_key, "folder": str(place)}
     if json:

@@ -142,7 +142,8 @@ def list_things(
     kinds = [kind for kind in KINDS if what in (None, kind) or name in KINDS[kind]]
     if not kinds:
         names = [*KINDS, *(name for things in KINDS.values() for name in things)]
-        raise InvalidValue(f"Nothing is called {what!r}; {nearest(str(what), names)}")
+        hint = nearest(str(what), names, "`hedgerow list` shows all names.")
+        raise InvalidValue(f"Nothing is called {what!r}; {hint}")
     document = _document(kinds, name)
     if json:
         print_json(document)

@@ -175,7 +175,7 @@ def _comparators(outcome: Outcome) -> Table:
     ]
     left_out = sum(map(len, outcome.streams.values())) - len(lines)
     names = dict.fromkeys(name for _, _, stream in lines for name in stream.comparators)
-    caption = f"{left_out} more in the files summary.json" if left_out else ""
+    caption = f"{left_out} more in summary.json" if left_out else ""
     table = new_table(
         ("losses",),
         ("algorithms", *names),

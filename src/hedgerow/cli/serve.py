@@ -53,7 +53,7 @@ def serve(
 
     At the first start the study gets its manifest, signed with the server's key. Later starts
     continue the study. Clients join with the printed command. The address shows a live page;
-    /healthz, /readyz and /metrics are for operators. SIGTERM and Ctrl-C end the server in order,
+    /healthz, /readyz and /metrics are for operators. SIGTERM and Ctrl-C stop the server cleanly,
     with exit code 0; exit code 70 means that the disk failed and that nothing was sent.
     """
     prepare(plugin)

@@ -32,8 +32,12 @@ def round_up(exact: Fraction) -> float:
 
 
 def round_down(exact: Fraction) -> float:
-    """Return the largest float that is not above an exact value."""
-    return -round_up(-exact)
+    """Return the largest float that is not above an exact value.
+
+    >>> round_down(Fraction(1, 10)) < 0.1, round_down(Fraction(0))
+    (True, 0.0)
+    """
+    return 0.0 - round_up(-exact)  # never -0.0
 
 
 def sum_down(first: float, second: float) -> float:

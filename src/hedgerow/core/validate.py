@@ -129,15 +129,17 @@ def parameters(thing: object) -> dict[str, Any]:
     return {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
 
 
-def nearest(word: str, options: Iterable[str]) -> str:
-    """Return a hint: the closest valid word, or all valid words if none is close.
+def nearest(word: str, options: Iterable[str], otherwise: str | None = None) -> str:
+    """Return a hint: the closest valid word, or `otherwise` if none is close (None: all words).
 
     >>> nearest("epsilom", ["epsilon", "every"])
     "did you mean 'epsilon'?"
     >>> nearest("rate", ["epsilon", "every"])
     'valid: epsilon, every.'
     """
-    known = sorted(options)
+    known = sorted(set(options))
     begun = [option for option in known if word and option.startswith(word)]
     close = begun[:1] if len(begun) == 1 else get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else f"valid: {', '.join(known) or 'none'}."
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return otherwise or f"valid: {', '.join(known) or 'none'}."

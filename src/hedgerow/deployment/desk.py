@@ -346,8 +346,10 @@ class Desk:
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
         replies, answers, self._missing = await self._in_thread(self._take, requests, exchanges)
         for request, reply in zip(batch, replies, strict=True):
-            if isinstance(reply, Wait):
+            if isinstance(reply, Wait) and not self._stopping:
                 self._keep(reply.exchange, request)
+            elif isinstance(reply, Wait):
+                _settle(request.reply, AGAIN)
             else:
                 _settle(request.reply, self._reply(reply))
         for exchange, answer in answers.items():

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hedgerow.studies.storage.keys import public_hex, read_private, signed_by
+from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, signed_by
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["load_or_make", "public_hex", "signed_by"]
+__all__ = ["SIGNATURE", "load_or_make", "public_hex", "signed_by"]
 
 
 def load_or_make(path: str | Path) -> Ed25519PrivateKey:

@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.text import one_line
-from hedgerow.deployment.keys import signed_by
+from hedgerow.deployment.keys import SIGNATURE, signed_by
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 TAG = 8
 """The first bytes of the digest of the study, in every message."""
-SIGNATURE = 64
 RECEIPT = 8
 """The first bytes of the hash of an upload, in the answer that counts it."""
 LONGEST = 2**24

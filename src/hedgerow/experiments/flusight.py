@@ -167,11 +167,12 @@ def judge(done: Studies) -> Verdict:
 
 def _message(done: Studies) -> str:
     private, own = percent(done["together"], PHASED).mean, percent(done["alone-open"], OPEN).mean
+    sharing, alone = (f"{100 * gained(error):.0f} %" for error in (private, own))
     return (
         f"average error {private:.1f} % together and private, {own:.1f} % alone without privacy:"
-        f" sharing closes {gained(private):.0%} of the gap between a random model and the best in"
-        f" hindsight, learning alone {gained(own):.0%}; the plain average of all forecasts, which"
-        f" learns nothing, has {AVERAGE:.1f} %"
+        f" sharing closes {sharing} of the gap between a random model and the best in hindsight,"
+        f" learning alone {alone}; the plain average of all forecasts, which learns nothing, has"
+        f" {AVERAGE:.1f} %"
     )
 
 

@@ -24,13 +24,13 @@ from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.gao2024_theorems import (
+from hedgerow.experiments.pictures import footer
+from hedgerow.experiments.printed_bounds import (
     corollary_communication,
     corollary_regret,
     theorem_communication,
     theorem_regret,
 )
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 CLIENTS = (1, 4, 16, 64)

@@ -41,8 +41,8 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import digits
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
-from hedgerow.experiments.gao2024_theorems import printed_numbers
 from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.experiments.printed_bounds import printed_numbers
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, DELTA, RHO = 10.0, 1e-6, 0.05

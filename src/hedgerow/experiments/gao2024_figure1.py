@@ -39,8 +39,8 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.gao2024_theorems import corollary_communication
 from hedgerow.experiments.pictures import footer
+from hedgerow.experiments.printed_bounds import corollary_communication
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 

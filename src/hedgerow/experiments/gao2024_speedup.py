@@ -38,8 +38,8 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.gao2024_theorems import fed_svt_regret
 from hedgerow.experiments.pictures import footer
+from hedgerow.experiments.printed_bounds import fed_svt_regret
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS = 1.0, 100

@@ -33,8 +33,8 @@ from hedgerow.environments.drawn.stochastic import Bernoulli, GaussianSoftmax
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
-from hedgerow.experiments.gao2024_theorems import printed_numbers
 from hedgerow.experiments.played_tables import bound_checks, draw_table, proven, rounds
+from hedgerow.experiments.printed_bounds import printed_numbers
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -28,17 +28,18 @@ from hedgerow.algorithms.sparse_vector.proved import (
     epochs_bound,
 )
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
-from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector, louder_margin
+from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof
 from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect, one_of, positive
+from hedgerow.core.validate import between, expect, one_of
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 Calibration = Literal["certified", "proved"]
+LEAST = 2.0**-20  # the smallest guess above 0: one step of the lattice
 MOST_GUESSES = 16  # that the regret bound follows; what comes later is given up
 
 
@@ -159,8 +160,8 @@ class Doubling(AlgorithmSpec):
         replaced, >= 0. The regret that it may have beyond later guesses follows from it. None
         (default): chosen from public values.
     first_guess
-        The first guess above 0 of the best expert's loss, summed over clients: > 0 and at most
-        clients * horizon. None (default): the threshold; with calibration="proved" at least
+        The first guess above 0 of the best expert's loss, summed over clients: at least 2^-20 and
+        at most clients * horizon. None (default): the threshold; with calibration="proved" at least
         clients * every.
     early
         Whether there are also exchanges in the first `every` rounds. Default: yes.
@@ -213,8 +214,9 @@ class Doubling(AlgorithmSpec):
                 "first guess above 0 of the best expert's loss, summed over clients; "
                 "doubled when it fails"
             ),
-            "regret_from_epoch": (
-                "number of guesses after which an expert is judged by its regret, not by its loss"
+            **MEANINGS,
+            "regret_threshold": (
+                "regret beyond the guess, summed over clients, at which a new expert is chosen"
             ),
             "wrong_doubling_at_most": (
                 "bound on the probability that a correct guess is doubled; does not affect privacy"
@@ -237,7 +239,7 @@ class Doubling(AlgorithmSpec):
         one_of(self, calibration=get_args(Calibration))
         self._same_budget()  # checks the parameters that both share
         if self.first_guess is not None:
-            positive("first_guess", self.first_guess)
+            expect(self.first_guess >= LEAST, "first_guess", self.first_guess, ">= 2^-20")
 
     def _same_budget(self) -> SparseVector:
         """`SparseVector` with the same parameters and a best loss of 0."""
@@ -278,9 +280,9 @@ class Doubling(AlgorithmSpec):
         proved = self.calibration == "proved"
         first = self.first_guess
         if first is None:
-            first = max(alike.threshold, float(setting.clients * self.every) if proved else 2**-20)
+            first = max(alike.threshold, float(setting.clients * self.every) if proved else LEAST)
             first = min(first, most)
-        between("first_guess", first, 0.0, most)
+        between("first_guess", first, LEAST, most)
         first = float(round_to_lattice(first))
         shared = {part.name: getattr(alike, part.name) for part in fields(alike)}
         since = first_large(first, most, margin) if proved else 1
@@ -306,8 +308,8 @@ class Doubling(AlgorithmSpec):
             switches_left=None,  # a new epoch begins when they are used up
             parameters={
                 **known.parameters,
+                **server.shown(),
                 "first_guess": first,
-                "regret_from_epoch": since,
                 **self._soundness(server, setting),
             },
         )

@@ -10,8 +10,7 @@ draws):
 * Certified: the expert of the run has lost more than a threshold, up to noise, as in
   `sparse_vector`, with weights by recency. If all draws of an epoch are used up, the best expert
   loses, too. Then a longer memory is worth more than a fast alarm: the next epoch has twice the
-  draws, half the weights and a higher threshold, and its runs are tested by their regret
-  (`regret_test.py`).
+  draws and half the weights, and its runs are tested by their regret (`regret_test.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from hedgerow.algorithms.sparse_vector.printed_potential import (
 )
 from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
-from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector, louder_margin
+from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -47,7 +46,7 @@ from hedgerow.privacy.curves import promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
 GROWTH = 2.0
-"""The factor on the threshold from epoch to epoch: the one of `proofs/potential.md#switches`."""
+"""The factor on the threshold from epoch to epoch, as in `proofs/potential.md#switches`."""
 SINCE = {"certified": 1, "proved": 2}
 """The first epoch with tests of the regret. Those before are what the bound of "proved" follows."""
 MOST_DRAWS = 4096
@@ -58,8 +57,8 @@ MOST_DRAWS = 4096
 class Growing(RegretSelector):
     """The certified server. `threshold` is that of the first epoch, `most` the largest one."""
 
-    growth: float
     most: float
+    growth: float = GROWTH
 
     def limit(self, switches: int) -> float:
         epoch, _ = self.weights.place(switches)
@@ -91,21 +90,19 @@ def grown(
     return replace(weights, later=later)
 
 
-def epoch_sizes(
-    first: int, threshold: float, growth: float, exchanges: int, most: float
-) -> list[int]:
-    """The draws of the epochs that a game can reach: each has twice those of the one before.
+def epoch_sizes(first: int, threshold: float, exchanges: int, most: float) -> list[int]:
+    """The draws of the epochs that are built: each has twice those of the one before.
 
-    A game ends when its exchanges or its losses (`most` in all) are used up. The losses of an epoch
-    are about its draws times its threshold.
+    Hardly any game needs more: it ends when its exchanges or its losses (`most` in all) are used
+    up, and in an epoch at least about its draws times its threshold are lost.
 
-    >>> epoch_sizes(10, threshold=15.0, growth=4.0, exchanges=511, most=5120.0)
-    [10, 20, 40]
+    >>> epoch_sizes(10, threshold=15.0, exchanges=511, most=5120.0)
+    [10, 20, 40, 80]
     """
     sizes, lost = [first], first * threshold
     while sum(sizes) < exchanges and lost < most and 2 * sizes[-1] <= MOST_DRAWS:
         sizes.append(2 * sizes[-1])
-        lost += sizes[-1] * threshold * growth ** (len(sizes) - 1)
+        lost += sizes[-1] * threshold * GROWTH ** (len(sizes) - 1)
     return sizes
 
 
@@ -132,11 +129,10 @@ class Potential(AlgorithmSpec):
 
     A run ends when its expert has lost more than a threshold, up to noise. The next expert is drawn
     by weighted losses, recent ones weigh more, and after `switches` draws a new epoch begins on new
-    losses only. Each epoch has twice the draws of the one before, at half the weights, and a higher
-    threshold: it costs the same, and if the best expert loses often, the memory grows. The first
-    epoch is that of `SparseVector` for a best loss of 0. In later ones a run ends by its regret: by
-    what its expert has lost more than the best one in the run. What all experts lose alike then
-    does not matter.
+    losses only. Each epoch has twice the draws of the one before, at half the weights: it costs the
+    same, and if the best expert loses often, the memory grows. The first epoch is that of
+    `SparseVector` for a best loss of 0. Later, a run ends by its regret: how much more its expert
+    has lost than the best one in the run. What all experts lose alike then does not matter.
 
     With `calibration="proved"` the expected regret is bounded if one expert never loses.
 
@@ -158,13 +154,10 @@ class Potential(AlgorithmSpec):
     threshold
         The loss, summed over clients, that a run of the first epoch may have, >= 0. None (default):
         chosen from public values. The certificate always follows the values that are used.
-    growth
-        The factor on the threshold from epoch to epoch, at least 1, from the second one on, whose
-        threshold is 4 times the first. None (default): 2.
-        Only with test="expert", as are `front` and `draw`.
     front
         The share of a run's budget, in [0, 1], that goes to the draw at its end alone, in the first
-        epoch; it halves from epoch to epoch. None (default): chosen from public values.
+        epoch; it halves from epoch to epoch. None (default): chosen from public values. Only with
+        test="expert", as is `draw`.
     draw
         "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
         draw="exponential" and front=0 the loss is proven to have no factor log d on that of the
@@ -214,9 +207,12 @@ class Potential(AlgorithmSpec):
         },
         meanings={
             **SparseVector.traits.meanings,
+            **MEANINGS,
             "switches": "changes of expert in the first epoch; each later one has twice as many",
-            "growth": "factor on the threshold from epoch to epoch",
-            "test": "what is compared with the threshold: the expert's loss or the potential",
+            "test": (
+                "what is compared with the threshold: the expert's loss (later its regret) or the "
+                "potential"
+            ),
             "rate": "learning rate",
         },
     )
@@ -229,7 +225,6 @@ class Potential(AlgorithmSpec):
     threshold: float | None = None
     rate: float | None = None
     early: bool | None = None
-    growth: float | None = None
     front: float | None = None
     draw: Draw | None = None
     calibration: Literal["certified", "proved"] = "certified"
@@ -238,10 +233,8 @@ class Potential(AlgorithmSpec):
         proved = () if self.printed else ("proved",)
         one_of(self, test=("expert", "potential"), calibration=("certified", *proved))
         self._first_epoch()  # checks the parameters that both share
-        if self.growth is not None:
-            between("growth", self.growth, 1.0, 1e3)
         if self.printed:
-            for name in ("growth", "front", "draw"):
+            for name in ("front", "draw"):
                 value = getattr(self, name)
                 expect(value is None, name, value, 'to be None with test="potential"')
         if self.rate is not None:
@@ -275,23 +268,15 @@ class Potential(AlgorithmSpec):
         alike = known.server
         assert isinstance(alike, RecencySelector)
         shared: dict[str, Any] = {part.name: getattr(alike, part.name) for part in fields(alike)}
-        losses, growth = setting.clients * setting.rounds, self.growth or GROWTH
+        losses = setting.clients * setting.rounds
         front, since = float(known.parameters["front"]), SINCE[self.calibration]
         exchanges = alike.schedule.count(setting.rounds)
-        sizes = epoch_sizes(
-            alike.switches,
-            alike.threshold,
-            growth,
-            exchanges,
-            float(losses),
-        )
+        sizes = epoch_sizes(alike.switches, alike.threshold, exchanges, float(losses))
         margin = louder_margin(alike.threshold, alike.sparse, setting.experts, exchanges)
         weights = grown(alike.weights, (self.epsilon, alike.delta), front, sizes, losses)
         draw = "permute-and-flip" if isinstance(alike.selection, NoisyMax) else "exponential"
         shared |= {"weights": weights, "selection": weights.selection(draw)}
-        server = Growing(
-            **shared, since=since, regret_threshold=margin, growth=growth, most=float(losses)
-        )
+        server = Growing(**shared, since=since, regret_threshold=margin, most=float(losses))
         proof = Proof("potential.md", "whole-algorithm")
         return replace(
             known,
@@ -301,7 +286,7 @@ class Potential(AlgorithmSpec):
             regret_bound=None if self.calibration == "certified" else regret_bound(server, setting),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
-            parameters={**known.parameters, **server.shown(), "growth": growth},
+            parameters={**known.parameters, **server.shown()},
         )
 
     def _as_printed(self, setting: Setting) -> Algorithm:

@@ -55,7 +55,7 @@ class RecencySelector(Selector):
         del switches
         return self.floor
 
-    def tests(self) -> tuple[AboveThreshold, ...]:
+    def all_tests(self) -> tuple[AboveThreshold, ...]:
         """All that may end a run."""
         return (self.sparse,)
 
@@ -146,7 +146,10 @@ def recency_certificate(
     calibration: str = "certified",
 ) -> Certificate:
     """The certificate of a server with weights by recency; the proof depends on delta."""
-    grows = "; later it takes more changes" if server.weights.later else ""
+    budgeted = server.sparse.curve.bound  # what the weights leave for the test of a run
+    if any(test.curve.bound > budgeted for test in server.all_tests()):
+        raise ArithmeticError("A test costs more than the budget of its run.")
+    grows = "; each later epoch allows more changes" if server.weights.later else ""
     return trusted_server(
         setting=setting,
         curve=server.weights.cost(server.delta),
@@ -156,7 +159,7 @@ def recency_certificate(
         mechanisms=(
             *(
                 noise
-                for test in server.tests()
+                for test in server.all_tests()
                 for noise in (test.threshold_noise, test.comparison)
             ),
             server.selection,

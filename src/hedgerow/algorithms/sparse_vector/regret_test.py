@@ -1,10 +1,11 @@
 """A sparse-vector server that tests the regret of a run in later epochs, not its loss.
 
-When an epoch is over, the best expert loses, too. Then the loss of an expert says little: where all
-lose alike, nothing is to be learnt, and a threshold that grows with such losses keeps a bad expert
-for too long. So from a public epoch on the test asks by how much the expert of the run has lost
-more than the best one in the run. A record moves this by up to 2, and not always by the same: the
-noise is four times as large, for the same budget (`proofs/sparse_vector.md#test-of-the-regret`).
+When an epoch is over, the best expert loses, too. Then the loss of an expert says little: if all
+experts lose the same, there is nothing to learn, and a threshold that grows with such losses keeps
+a bad expert for too long. So from a public epoch on the test asks how much more the expert of the
+run has lost than the best one in the run. One record moves this difference by up to 2, and by
+different amounts in different queries, so the noise is four times as large for the same budget
+(`proofs/sparse_vector.md#test-of-the-regret`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ from hedgerow.core.rounding import round_up
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, Comparison
 
+MEANINGS = {
+    "threshold_scale": "scale of the noise on the threshold, in a test of the loss",
+    "query_scale": "scale of the noise on each comparison, in a test of the loss",
+    "regret_from_epoch": "epochs before an expert is judged by its regret, not by its loss",
+    "regret_threshold": "what is allowed of regret, summed over clients, when these tests begin",
+    "regret_threshold_scale": "scale of the noise on the threshold, in a test of the regret",
+    "regret_query_scale": "scale of the noise on each comparison, in a test of the regret",
+}
 LOUDER = 4.0
 """The noise of a test of the regret, as a multiple of that of a test of the loss."""
 
@@ -83,10 +92,20 @@ class RegretSelector(RecencySelector):
         """Whether the run that begins after `switches` draws is tested by its regret."""
         return self.weights.place(switches)[0] >= self.since
 
+    def shown(self) -> dict[str, float | str]:
+        test = louder(self.sparse)
+        return {
+            **super().shown(),
+            "regret_from_epoch": self.since,
+            "regret_threshold": self.regret_threshold,
+            "regret_threshold_scale": test.threshold_scale,
+            "regret_query_scale": test.query_scale,
+        }
+
     def test(self, switches: int) -> AboveThreshold:
         return louder(self.sparse) if self.by_regret(switches) else self.sparse
 
-    def tests(self) -> tuple[AboveThreshold, ...]:
+    def all_tests(self) -> tuple[AboveThreshold, ...]:
         return self.sparse, louder(self.sparse)
 
     def query(self, state: ServerState) -> float:

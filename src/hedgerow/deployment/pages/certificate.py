@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.protocol import Algorithm
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.pages.html import (
@@ -33,6 +34,7 @@ def certificate_page(manifest: Manifest, algorithm: Algorithm) -> bytes:
     """
     choices = {"name": manifest.algorithm, **manifest.choices}
     record = algorithm_record(manifest.algorithm, algorithm, choices, "real")
+    meanings = ALGORITHMS[manifest.algorithm].traits.meanings
     header = joined(
         element("p", element("a", "Back to the study", href="./")),
         element("h1", f"Certificate: {manifest.title}"),
@@ -78,7 +80,14 @@ def certificate_page(manifest: Manifest, algorithm: Algorithm) -> bytes:
         section(
             "Derived parameters",
             scroll(
-                table("From the choices", ("name", "value"), _plain(record.parameters)),
+                table(
+                    "From the choices",
+                    ("name", "value", "meaning"),
+                    [
+                        (name, value, meanings.get(name, ""))
+                        for name, value in _plain(record.parameters)
+                    ],
+                ),
                 "Derived parameters",
             ),
             name="parameters",

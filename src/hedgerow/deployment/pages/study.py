@@ -133,6 +133,7 @@ def _now(public: Mapping[str, Any]) -> Html:
         bar = element("progress", value=done, max=horizon, aria_label="rounds")
         rounds = joined(f"{done} of {horizon}", bar)
     following, left = public["next_upload_after_rounds"], public["switches_left"]
+    last = following is None or (horizon is not None and done + following >= horizon)
     return terms(
         [
             ("Rounds before the latest exchange", rounds),
@@ -143,7 +144,7 @@ def _now(public: Mapping[str, Any]) -> Html:
                     element(
                         "small",
                         "no further one"
-                        if following is None
+                        if last
                         else f"the next one after {following} more round{'s' * (following != 1)}",
                     ),
                 ),

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from nacl.signing import VerifyKey
 
+SIGNATURE = 64
+"""The bytes of a signature."""
+
 
 def read_private(file: Path) -> Ed25519PrivateKey:
     """The private key in a PEM file without a password."""
@@ -49,12 +52,14 @@ def public_hex(key: Ed25519PrivateKey) -> str:
 
 def signed_by(public: str, signature: bytes, data: bytes) -> bool:
     """Whether the holder of the public key (hexadecimal digits) signed these bytes."""
+    if len(signature) != SIGNATURE:
+        return False
     try:
         key, wrong = _public(public)
     except (ValueError, TypeError):
         return False
     try:
-        key.verify(data, signature)
+        key.verify(bytes(data), bytes(signature))
     except (wrong, ValueError, TypeError):
         return False
     return True

@@ -1,4 +1,4 @@
-"""The theorems of Gao, Huang and Yang 2024, with every hidden constant 1.
+"""Bounds that papers print: Gao, Huang and Yang 2024 and Asi et al. 2023; hidden constants are 1.
 
 They show how regret and communication grow. Nothing is certified by them. Theorem 2.2 is about
 Frank-Wolfe, Theorem 2.6 about Fed-SVT. There are also the bounds that Asi et al. 2023 print for the
