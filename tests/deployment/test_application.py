@@ -295,7 +295,7 @@ def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
     home.keep_route(folder, route)
     assert home.one().route() == route
     assert (folder / "route.json").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(InvalidValue, match="No such study"):
+    with pytest.raises(InvalidValue, match="other has not joined a study"):
         home.one("other")
     home.keep_route(_made(home.study("wing", digest)), route)
     with pytest.raises(InvalidValue, match="Several studies were joined"):
@@ -322,7 +322,7 @@ def test_commands_of_a_client(
         "Expected 'x' to be a decimal"
         in hedgerow("client", "init", "--data", "b", "--budget", "x").err
     )
-    assert "No such study" in hedgerow("client", "run").err
+    assert "No data set has joined a study" in hedgerow("client", "run").err
     with served(tmp_path / "study", clients=1, seed=None) as one:
         url, key = f"http://{one.host}", one.study.manifest.server
         join = ("client", "join", url, "--data", "client-000", "--server-key")

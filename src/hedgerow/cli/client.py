@@ -367,7 +367,8 @@ def verify(
     log: Annotated[
         Path | None,
         typer.Argument(
-            help="A log that `client ledger --export` wrote. Default: all ledgers here."
+            metavar="[LOG|NAME]",
+            help="A log that `client ledger --export` wrote, or a data set. Default: all ledgers.",
         ),
     ] = None,
     home: HomeFolder = None,
@@ -397,17 +398,21 @@ def verify(
         except HedgerowError as error:
             rows.append({"ledger": what, "ok": False, "head": None, "text": str(error)})
 
-    if log is not None:
+    place = Home(home)
+    only = str(log) if log is not None and str(log) in place.accounts() else None
+    if log is not None and only is None:
         try:
             lines = log.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidValue(f"Cannot read {log}.") from error
+            raise InvalidValue(
+                f"{log} is neither a log that can be read nor a data set here "
+                "(`hedgerow client ledger`)."
+            ) from error
         check(str(log), lambda: check_lines(iter(lines)))
     else:
-        place = Home(home)
-        for name in place.accounts():
+        for name in place.accounts() if only is None else [only]:
             check(f"account of {name}", lambda name=name: place.account(name).check())
-        for one in place.joined():
+        for one in place.joined(only):
             account = place.account(one.data)
             check(f"study {one.study} of {one.data}", lambda one=one, a=account: _checked(one, a))
     if json:

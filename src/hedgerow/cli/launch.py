@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import sys
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +52,8 @@ def launch(
     Example: hedgerow launch examples/study.toml --clients 5
 
     The server and each client are processes that talk over HTTP and keep ledgers, as they would in
-    different organisations. The printed address shows the live page of the study while it runs.
+    different organisations. The printed address shows the live page of the study while it runs, and
+    at a terminal until you press Enter.
     The losses come from the study's environment. At the end all ledgers are checked. With --seed
     the plays are compared with those of the simulation; exit code 1: they differ.
     """
@@ -76,8 +78,16 @@ def launch(
 
     place = TemporaryDirectory(prefix="hedgerow-") if folder is None else nullcontext(str(folder))
     try:
-        with place as where, progress_bar("starting") as update:
-            done = launch_study(Path(where), study, label, seed, port, update, started)
+        with place as where, ExitStack() as bar:
+            update = bar.enter_context(progress_bar("starting"))
+
+            def ended() -> None:
+                bar.close()
+                if not json and sys.stdin.isatty() and OUT.is_terminal:
+                    with suppress(EOFError, KeyboardInterrupt):
+                        input("The study is over. Its page stays until you press Enter. ")
+
+            done = launch_study(Path(where), study, label, seed, port, update, started, ended)
     except KeyboardInterrupt as stop:
         kept = "Nothing was kept" if folder is None else f"Keys, ledgers and logs are in {folder}"
         raise Interrupted(f"Interrupted. {kept}.") from stop
@@ -90,7 +100,7 @@ def launch(
         f"{done.rounds} rounds, {done.exchanges} exchanges in {done.seconds:.1f} s "
         f"({rate:.0f} exchanges/s), {noise}",
         f"regret {done.regret:.2f} for each client, on average",
-        f"spent by {next(iter(done.spent))}: {next(iter(done.spent.values()))}",
+        f"spent by each client: {next(iter(done.spent.values()))} (accounts of a try)",
         f"all {len(done.heads)} ledgers pass their check; head of the server's log "
         f"{done.heads['server']}",
     ):

@@ -260,13 +260,7 @@ class Account:
 
     def spent_words(self) -> str:
         """How much of the budget is spent, in words."""
-        meter = self.filter
-        name = {"pure": "epsilon", "concentrated": "rho", "gaussian": "mu^2"}[meter.currency]
-        used, whole = (float(amount(u)) for u in (meter.odometer.units, meter.capacity))
-        text = f"{name} = {used:.6g} of {whole:.6g}"
-        if meter.reserve > 0:
-            text += f", delta = {meter.odometer.delta:.6g} of {meter.reserve:.6g}"
-        return text
+        return _words(self.filter)
 
     def check(self) -> bytes:
         """Check the log, the sum of all charges and the key; return the head of the log."""
@@ -317,14 +311,32 @@ def _within(after: Filter, budget: dict[str, str]) -> bool:
     return (limit is None or spent <= limit) and amount(after.odometer.failure) <= delta
 
 
+def _words(meter: Filter) -> str:
+    """How much of a budget is spent."""
+    name = {"pure": "epsilon", "concentrated": "rho", "gaussian": "mu^2"}[meter.currency]
+    used, whole = (float(amount(u)) for u in (meter.odometer.units, meter.capacity))
+    text = f"{name} = {used:.6g} of {whole:.6g}"
+    if meter.reserve > 0:
+        text += f", delta = {meter.odometer.delta:.6g} of {meter.reserve:.6g}"
+    return text
+
+
 def _worst(spent: Filter, algorithm: Algorithm, budget: dict[str, str]) -> tuple[Guarantee, Filter]:
     """The guarantee that costs most, and the filter after it; raise if one of them does not fit.
 
     Epsilon and delta may be largest for different observers. Both are charged.
     """
-    ways = [(g, spent.spend(g.curve)) for g in algorithm.certificate.guarantees if g.protects]
-    if not ways:
+    protecting = [g for g in algorithm.certificate.guarantees if g.protects]
+    if not protecting:
         raise InvalidValue(f"{algorithm.name} protects nobody, so nothing can be charged.")
+    try:
+        ways = [(g, spent.spend(g.curve)) for g in protecting]
+    except BudgetSpent as error:
+        costs = " and ".join(dict.fromkeys(g.curve.words() for g in protecting))
+        raise BudgetSpent(
+            f"Joining costs {costs}, but {_words(spent)} is spent. Nothing was charged. Join a "
+            "study that costs less."
+        ) from error
     most = max(ways, key=lambda way: (way[1].odometer.units, way[1].odometer.failure))
     if not all(_within(after, budget) for _, after in ways):
         words = ", ".join(f"{key} = {value}" for key, value in budget.items())

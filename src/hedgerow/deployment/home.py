@@ -121,8 +121,10 @@ class Home:
         """The only study that was joined; raises if there are none or several."""
         found = list(self.joined(data, study))
         if not found:
+            who = "No data set" if data is None else data
+            which = f"the study {study}" if study else "a study"
             raise InvalidValue(
-                f"No such study was joined in {self.folder}. "
+                f"{who} has {'' if data is None else 'not '}joined {which} in {self.folder}. "
                 "Join one with `hedgerow client join URL --data NAME --server-key HEX`."
             )
         if len(found) > 1:
@@ -166,7 +168,7 @@ def open_client(
     >>> open_client("ward-3", home=tempfile.mkdtemp())
     Traceback (most recent call last):
     ...
-    hedgerow.core.errors.InvalidValue: No such study was joined in ...
+    hedgerow.core.errors.InvalidValue: ward-3 has not joined a study in ...
     """
     place = Home(None if home is None else Path(home))
     return place.open(place.one(data, study))

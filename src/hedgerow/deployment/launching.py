@@ -307,8 +307,12 @@ def launch(
     port: int,
     progress: Progress,
     started: Callable[[Launch], None],
+    ended: Callable[[], None] = lambda: None,
 ) -> Launched:
-    """Run a study as a deployment on this machine, from the first to the last round."""
+    """Run a study as a deployment on this machine, from the first to the last round.
+
+    `started` is called before the first round, `ended` after the last one, while all processes run.
+    """
     entry, config = served(study, label)
     environment = study.environment_of(entry)
     recorder, seen = Recorder(environment.setting), Everything(wants_messages=False)
@@ -319,6 +323,7 @@ def launch(
         began = time.perf_counter()
         whole.play(environment, study.first_seed, [recorder, seen], progress)
         seconds = time.perf_counter() - began
+        ended()
     finally:
         whole.stop()
     exchanges, heads = whole.check()

@@ -206,7 +206,8 @@ class Manifest:
 
     def words(self) -> list[str]:
         """The manifest in a few lines, for a person who decides whether to join."""
-        size = f"{len(self.roster)} clients, {self.setting['experts']} experts"
+        clients = "1 client" if len(self.roster) == 1 else f"{len(self.roster)} clients"
+        size = f"{clients}, {self.setting['experts']} experts"
         rounds = self.setting["horizon"]
         lines = [
             f"{self.title} ({self.digest.hex()[:16]})",

@@ -152,7 +152,8 @@ class Doubling(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (N): from 1 (default) to the horizon.
+        Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
+        takes a multiple of it where more exchanges would bring nothing.
     switches
         Draws of an expert for each guess, at least 1. None (default): chosen from public values.
     threshold

@@ -143,7 +143,8 @@ class Potential(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (N): from 1 (default) to the horizon.
+        Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
+        takes a multiple of it where more exchanges would bring nothing.
     test
         What ends a run. "expert" (default): the loss of its expert, with constants that spend the
         budget by the tight proof. "potential": the printed test with the printed constants; the

@@ -26,7 +26,7 @@ STATES = {
     "forked": ("refused", "it signed two messages for one release"),
     "late": ("late", "the open exchange waits for its upload"),
     "expected": ("not joined", ""),
-    "joined": ("joined", "not seen since the server started"),
+    "joined": ("joined", "not playing yet, or not since the server started"),
     "present": ("present", ""),
     "done": ("done", ""),
 }
@@ -127,7 +127,8 @@ def _is(names: list[str]) -> str:
 
 
 def _now(public: Mapping[str, Any]) -> Html:
-    horizon, done = public["horizon"], public["round"]
+    horizon = public["horizon"]
+    done = horizon if public["over"] and horizon is not None else public["round"]
     rounds: object = f"{done}"
     if horizon is not None:
         bar = element("progress", value=done, max=horizon, aria_label="rounds")
@@ -136,7 +137,7 @@ def _now(public: Mapping[str, Any]) -> Html:
     last = following is None or (horizon is not None and done + following >= horizon)
     return terms(
         [
-            ("Rounds before the latest exchange", rounds),
+            ("Rounds played" if public["over"] else "Rounds before the latest exchange", rounds),
             (
                 "Complete exchanges",
                 joined(
