@@ -75,7 +75,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
                 Entry(label(n, m, g), SPECS[n], stream(kind, m, g))
                 for n, m, g in product(SPECS, CLIENTS, gaps)
             ),
-            seeds=2 if quick else 100,
+            seeds=3 if quick else 100,
             engine="summed",
         )
 

@@ -40,7 +40,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     made = {}
     for state, name in STATES.items():
         rows = tuple(e for mu in MUS for e in (*entries(state, mu), trees(state, mu)[0]))
-        made[state] = StudyConfig(name, game(state, "fewest"), rows, seeds=2 if quick else 100)
+        made[state] = StudyConfig(name, game(state, "fewest"), rows, seeds=3 if quick else 100)
     return made
 
 

@@ -57,7 +57,7 @@ def _entries(best_loss: float) -> tuple[Entry, ...]:
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
     seeds, about = (
-        2 if quick else 40,
+        4 if quick else 40,
         f"epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}",
     )
     made = {}

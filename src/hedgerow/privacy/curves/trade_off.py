@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import exp, sqrt
 
 import numpy as np
@@ -68,7 +69,8 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
         case GaussianMixture():
             least = _mixture(curve, alpha)
         case _:
-            least = np.vectorize(lambda a: _search(curve, a), otypes=[float])(alpha)
+            delta = cache(curve.delta)  # the searches share many points
+            least = np.vectorize(lambda a: _search(delta, a), otypes=[float])(alpha)
     return least
 
 
@@ -123,10 +125,10 @@ def _mixture(curve: GaussianMixture, alpha: npt.NDArray[np.float64]) -> npt.NDAr
     return np.clip(least - (probability.sum() + idle - 1), 0.0, 1 - alpha)
 
 
-def _search(curve: PrivacyCurve, alpha: float) -> float:
+def _search(delta: Callable[[float], float], alpha: float) -> float:
     """Both families of lines are concave in e^epsilon or e^-epsilon, so each has one peak."""
-    steep = _peak(lambda e: 1 - curve.delta(e) - exp(e) * alpha)
-    flat = _peak(lambda e: exp(-e) * (1 - curve.delta(e) - alpha))
+    steep = _peak(lambda e: 1 - delta(e) - exp(e) * alpha)
+    flat = _peak(lambda e: exp(-e) * (1 - delta(e) - alpha))
     return min(1 - alpha, max(0.0, steep, flat))
 
 
