@@ -121,7 +121,7 @@ def test_accounts_outlive_studies(place: Path) -> None:
     charge(account, study(0))
     charge(account, study(1))
     again = Account(place / "a")
-    with pytest.raises(BudgetSpent, match="of 0.25 is spent. Nothing was charged"):
+    with pytest.raises(BudgetSpent, match=r"of 0.25 is spent. Nothing was charged"):
         charge(again, study(2))
     assert [each.title for each in again.charges()] == ["Study 0", "Study 1"]
     assert again.spent_words() == "epsilon = 0.2 of 0.25"

@@ -71,15 +71,21 @@ def launch(
         check_new(folder, "")
         folder.mkdir(parents=True)
 
-    def started(whole: Launch) -> None:
-        if not json:
-            line = f"{whole.manifest.title}: live page at {whole.url}"
-            OUT.print(line, markup=False, soft_wrap=True)
-
     place = TemporaryDirectory(prefix="hedgerow-") if folder is None else nullcontext(str(folder))
     try:
         with place as where, ExitStack() as bar:
             update = bar.enter_context(progress_bar("starting"))
+
+            def progress(description: str, done: int, total: int) -> None:
+                update(description, done, total)
+
+            def started(whole: Launch) -> None:
+                nonlocal update
+                bar.close()
+                if not json:
+                    line = f"{whole.manifest.title}: live page at {whole.url}"
+                    OUT.print(line, markup=False, soft_wrap=True)
+                update = bar.enter_context(progress_bar("playing"))
 
             def ended() -> None:
                 bar.close()
@@ -87,7 +93,7 @@ def launch(
                     with suppress(EOFError, KeyboardInterrupt):
                         input("The study is over. Its page stays until you press Enter. ")
 
-            done = launch_study(Path(where), study, label, seed, port, update, started, ended)
+            done = launch_study(Path(where), study, label, seed, port, progress, started, ended)
     except KeyboardInterrupt as stop:
         kept = "Nothing was kept" if folder is None else f"Keys, ledgers and logs are in {folder}"
         raise Interrupted(f"Interrupted. {kept}.") from stop
