@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Block, check
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Sink
@@ -45,6 +47,15 @@ class RecordingLink:
             exchange = int.from_bytes(request[13:21], "little")
             os.write(self._file, f"{exchange} {wire.hash_of(request).hex()}\n".encode())
         return self._link.call(request)
+
+
+def kept_port() -> int:
+    """A free port that stays free while the server is dead: the system hands out others."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with suppress(InvalidValue):
+            listen("127.0.0.1", port).close()
+            return port
+    raise AssertionError("no port is free")
 
 
 def run_server(root: str, port: int, options: Mapping[str, Any]) -> int:
@@ -146,10 +157,7 @@ class Deployed:
         made.running_server().close()
         np.save(root / "losses.npy", losses)
         (root / "server.key").write_text(made.manifest.server)
-        listening = listen("127.0.0.1", 0)
-        port = listening.getsockname()[1]
-        listening.close()
-        return cls(root, made.manifest, losses, zygote, port)
+        return cls(root, made.manifest, losses, zygote, kept_port())
 
     @property
     def parties(self) -> list[str]:
