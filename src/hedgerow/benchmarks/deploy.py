@@ -2,12 +2,12 @@
 
 The other side of each ratio is a bare uvicorn server that echoes the same number of bytes, called
 with the standard `http.client`, in the same run, without TLS on either side. The echo writes
-nothing; a deployment writes to disk on both sides. Calls of the echo begin as far apart as the
-exchanges: after a wait, as for the disk, a processor has forgotten what a process needs, and the
-same work takes longer. An echo without pauses is measured beside it. Processor times are those of
-whole processes, all threads and the system's work for them included. Other programs can change
-them, so measure on a quiet machine. Ledgers are in the folder for temporary files; if that is in
-memory, writing costs less.
+nothing; a deployment writes to disk on both sides. Calls of the echo begin as far apart as
+exchanges do on an idle machine (`PACES`): after a wait, as for the disk, a processor has forgotten
+what a process needs, and the same work takes longer. An echo without pauses is measured beside it.
+Processor times are those of whole processes, all threads and the system's work for them included.
+Other programs can change them, so measure on a quiet machine. Ledgers are in the folder for
+temporary files; if that is in memory, writing costs less.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from hedgerow.privacy.secure import SecureNoise
 
 EXPERTS = 20
 SIZES = {1: 300, 10: 100, 100: 20}  # exchanges by number of clients
+PACES = {1: 0.002, 10: 0.01, 100: 0.07}  # seconds from one exchange to the next on an idle machine
 TOGETHER = 10  # clients in one process, where there are more than ten
 WARM_UP = 10  # exchanges before the measurement
 AT_SERVER, AT_CLIENT, MEGABYTES = 4.0, 3.0, 80.0
@@ -76,7 +77,7 @@ def deploy_rows(sizes: dict[int, int] | None = None, repeats: int = 3) -> Iterat
         for _ in range(repeats):
             ours = deployed(clients, exchanges)
             size = clients, exchanges, ours.sent, ours.received
-            pairs.append((ours, echoed(*size, ours.seconds)))
+            pairs.append((ours, echoed(*size, PACES[clients])))
             hurried.append((ours, echoed(*size, 0.0)))
         at = f"deploy/m={clients}/d={EXPERTS}"
         for side, limit in (("server", AT_SERVER), ("client", AT_CLIENT)):

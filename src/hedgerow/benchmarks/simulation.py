@@ -68,7 +68,10 @@ ALONE, WIDE = (1, 2**17, 100), (1, 2**17, 1000)
 DARTBOARD = ShrinkingDartboard(delta=1e-6)
 CASES: dict[str, tuple[Case, ...]] = {
     "cover_dartboard": (Case(CoverDartboard(), 60.0, (10, 2**14, 4)),),
-    "doubling": (Case(Doubling(every=32), 6.0, detail="N=32"),),
+    "doubling": (
+        Case(Doubling(every=32), 6.0, detail="N=32"),
+        Case(Doubling(), 60.0, SHORT, UniformLosses, "no good expert"),
+    ),
     "follow_the_leader": (Case(FollowTheLeader(), 10.0),),
     "frank_wolfe": tuple(
         Case(FrankWolfe(trees=trees), 6.0, detail=f"T_1={trees}") for trees in (0, 1)
@@ -79,7 +82,10 @@ CASES: dict[str, tuple[Case, ...]] = {
     "noisy_ftrl": (Case(NoisyFTRL(), 950.0, SHORT),),
     "online_sgd": (Case(OnlineSGD(), 200.0, SHORT),),
     "phased_selection": (Case(PhasedSelection(), 4.0),),
-    "potential": (Case(Potential(every=32), 6.0, detail="N=32"),),
+    "potential": (
+        Case(Potential(every=32), 6.0, detail="N=32"),
+        Case(Potential(), 60.0, SHORT, UniformLosses, "no good expert"),
+    ),
     "private_hedge": (Case(PrivateHedge(), 75.0, SHORT),),
     "random_prefix": (Case(RandomPrefix(), 4.0),),
     "running_leader": (Case(RunningLeader(), 1100.0, SHORT),),

@@ -73,7 +73,10 @@ def command_rows(*names: str) -> Iterator[Row]:
             if repeats > 1:
                 wall_seconds("-m", "hedgerow", *arguments)
             pairs = [
-                (wall_seconds("-m", "hedgerow", *arguments), wall_seconds("-c", BARE))
+                (
+                    wall_seconds("-m", "hedgerow", *arguments),
+                    median(wall_seconds("-c", BARE) for _ in range(3)),
+                )
                 for _ in range(repeats)
             ]
         except Failed as error:

@@ -24,7 +24,7 @@ KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": 
 # Headings of the short list, by the package of a class or by the start of an experiment's ID.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
-        "sparse_vector": "one expert is never or rarely wrong",
+        "sparse_vector": "one expert is never wrong, or rarely (doubling, potential)",
         "phases": "losses follow one law",
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
         "correlated": "private running sums; running_leader needs no trusted server",

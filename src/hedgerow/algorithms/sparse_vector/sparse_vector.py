@@ -76,10 +76,10 @@ class SparseVector(AlgorithmSpec):
         "certified" (default) spends the budget by the tight proof, with weights by recency. It
         chooses all other parameters from public values; no bound on its regret is proven. "proved"
         minimises a proven regret bound for streams on which the best expert loses at most
-        `best_loss` (`proofs/sparse_vector_regret.md`); on other streams a larger epsilon may even
-        raise its regret. "published" uses the algorithm and the constants printed in the paper; the
-        certificate states their true cost. "former" is the printed algorithm with constants that
-        spend the budget.
+        `best_loss` (`proofs/sparse_vector_regret.md`). With both, if the best expert loses more
+        than `best_loss`, a larger epsilon may even raise the regret: use `Doubling`. "published"
+        uses the algorithm and the constants printed in the paper; the certificate states their true
+        cost. "former" is the printed algorithm with constants that spend the budget.
     paper
         Whose constants "published" uses. "gao2024": kappa = 3 ceil(log2 d) + 24 ln(1/rho) draws.
         "asi2023": 6 ceil(log2 d) + 24 ln(1/rho), and a smaller rate if delta > 0; they are printed
