@@ -321,6 +321,13 @@ def test_public_shows_no_secret(place: Path, built_once: None) -> None:
     assert [client["late"] for client in server.public()["clients"]] == [False, True]
 
 
+def test_after_the_last_exchange_no_other_is_announced(place: Path, built_once: None) -> None:
+    study = started(place)
+    assert study.running_server().public()["next_upload_after_rounds"] is not None
+    study.play(LOSSES)
+    assert study.running_server().public()["next_upload_after_rounds"] is None
+
+
 def test_a_batch_is_one_transaction(study: SimulatedStudy, monkeypatch: Any) -> None:
     server, exchange = study.running_server(), study.running_server().exchange + 1
     uploads = [study.learner(client).client._release(exchange).message for client in (0, 1)]

@@ -53,9 +53,9 @@ def launch(
 
     The server and each client are processes that talk over HTTP and keep ledgers, as they would in
     different organisations. The printed address shows the live page of the study while it runs, and
-    at a terminal until you press Enter.
-    The losses come from the study's environment. At the end all ledgers are checked. With --seed
-    the plays are compared with those of the simulation; exit code 1: they differ.
+    at a terminal until you press Enter. The losses come from the study's environment. At the end
+    all ledgers are checked. With --seed the plays are compared with those of the simulation; exit
+    code 1: they differ.
     """
     prepare(plugin, data)
     from hedgerow.core.errors import Interrupted, InvalidValue

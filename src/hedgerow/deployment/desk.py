@@ -346,10 +346,8 @@ class Desk:
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
         replies, answers, self._missing = await self._in_thread(self._take, requests, exchanges)
         for request, reply in zip(batch, replies, strict=True):
-            if isinstance(reply, Wait) and not self._stopping:
+            if isinstance(reply, Wait):
                 self._keep(reply.exchange, request)
-            elif isinstance(reply, Wait):
-                _settle(request.reply, AGAIN)
             else:
                 _settle(request.reply, self._reply(reply))
         for exchange, answer in answers.items():
@@ -376,7 +374,13 @@ class Desk:
         return replies, answers, study.missing
 
     def _keep(self, exchange: int, request: _Request) -> None:
-        """Let a request wait. A client waits once: its older request is answered with 204."""
+        """Let a request wait, unless the server stops: then it is answered with 204.
+
+        A client waits once: its older request is answered with 204.
+        """
+        if self._stopping:
+            _settle(request.reply, AGAIN)
+            return
         clients = self._waiting.setdefault(exchange, {})
         if (older := clients.get(request.client)) is not None:
             _settle(older, AGAIN)

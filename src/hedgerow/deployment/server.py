@@ -335,10 +335,15 @@ class StudyServer:
         return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
 
     def _is_open(self, exchange: int) -> bool:
-        """Whether this exchange comes next; before the last rounds of a game none does."""
+        """Whether this exchange comes next."""
+        return exchange == self.exchange + 1 and self._until_next is not None
+
+    @property
+    def _until_next(self) -> int | None:
+        """The rounds from the last exchange to the next; None: no other exchange comes."""
         rounds, horizon = self._broadcast.rounds, self.algorithm.setting.horizon
         last = rounds is None or (horizon is not None and self.round + rounds >= horizon)
-        return exchange == self.exchange + 1 and not last
+        return None if last else rounds
 
     def _checked(self, payload: bytes, exchange: int) -> Any:
         """Decode a payload; refuse one that no client sends, without its values."""
@@ -541,7 +546,7 @@ class StudyServer:
             "exchange": self.exchange,
             "round": self.round,
             "horizon": self.algorithm.setting.horizon,
-            "next_upload_after_rounds": self._broadcast.rounds,
+            "next_upload_after_rounds": self._until_next,
             "play": play,
             "switches_left": None if left is None else left(self._state),
             "over": self.over,

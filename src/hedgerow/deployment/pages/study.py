@@ -134,7 +134,6 @@ def _now(public: Mapping[str, Any]) -> Html:
         bar = element("progress", value=done, max=horizon, aria_label="rounds")
         rounds = joined(f"{done} of {horizon}", bar)
     following, left = public["next_upload_after_rounds"], public["switches_left"]
-    last = following is None or (horizon is not None and done + following >= horizon)
     return terms(
         [
             ("Rounds played" if public["over"] else "Rounds before the latest exchange", rounds),
@@ -145,7 +144,7 @@ def _now(public: Mapping[str, Any]) -> Html:
                     element(
                         "small",
                         "no further one"
-                        if last
+                        if following is None
                         else f"the next one after {following} more round{'s' * (following != 1)}",
                     ),
                 ),
