@@ -171,9 +171,9 @@ def test_the_reduction_makes_no_block_for_which_rounding_is_not_proven() -> None
 def test_clients_refuse_a_step_that_no_block_has(rounds: int, samples: int, step: int) -> None:
     """With 64 rounds called 2, one record would move the report by 31.5."""
     built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
-    client, noise = built.client, NoNoise().everyone("client", 1)
-    with pytest.raises(hr.InvalidValue, match=f"rounds={rounds}, samples={samples}, step={step}"):
-        client.receive(client.start(noise), Released(rounds, np.zeros(3), samples, step))
+    for exchange in range(2):
+        with pytest.raises(hr.InvalidValue, match=rf"Released\..* of exchange {exchange} to be"):
+            built.admit(Released(rounds, np.zeros(3), samples, step), exchange)
 
 
 def test_a_report_holds_the_records_of_its_step_once() -> None:

@@ -288,7 +288,7 @@ def test_the_certificate_says_what_it_assumes_and_protects_one_example() -> None
     built = hr.OnlineSGD(steps="smooth").build(hr.Setting(2, 1, 4, family=hill()))
     server = built.certificate.server
     text = {a.name: a.meaning for a in server.assumes}["DECLARED_SMOOTHNESS"]
-    assert "1-smooth, as declared" in text
+    assert "1-smooth for weights of norm at most 100, as declared" in text
     assert server.unit.words() == "one of the 10 examples of one client in one round"
     assert "(i,t,k)" in server.unit.formula()
     plain = hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=SMALL)).certificate.server
@@ -400,10 +400,11 @@ def test_models_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidValue, match="experts=3 to be 1, the weights"):
         hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=model))
     built = hr.OnlineSGD().build(hr.Setting(2, 1, 4, family=model))
-    client: Any = built.client
     sent = replace(built.server.open(NoNoise().server())[0], model=np.zeros(2))
-    with pytest.raises(InvalidValue, match="same model"):
-        client.receive(client.start(NoNoise().single("client", 0, 2)), sent)
+    with pytest.raises(InvalidValue, match="model of exchange 0 to be a point of"):
+        built.admit(sent, 0)
+    with pytest.raises(InvalidValue, match=r"norm at most radius=0\.5"):
+        hr.Model(quartic, {"x": 1.0}, features=(1,), radius=0.5)
     with pytest.raises(InvalidValue, match="label"):
         hr.Replay(np.full((1, 1, 5), 3.0), hr.convolutional((), (), image=(2, 2), classes=2))
 
@@ -420,6 +421,11 @@ def test_what_is_not_true_of_a_loss_is_refused() -> None:
     steep = replace(bowl, steepest=None)
     with pytest.raises(InvalidValue, match="Declare steepest"):
         hr.OnlineSGD(steps="convex").build(replace_family(setting, steep))
+    with pytest.raises(InvalidValue, match="Declare radius, the largest norm of the weights"):
+        hr.OnlineSGD(steps="convex").build(replace_family(setting, bowl))
+    near = replace(bowl, radius=10.0)
+    assert hr.OnlineSGD(steps="convex").build(replace_family(setting, near)).regret_bound is None
+    assert hr.OnlineSGD(steps="convex", trust="central").build(replace_family(setting, bowl))
     with pytest.raises(InvalidValue, match="inf: no noise"):
         hr.OnlineSGD(epsilon=-1.0)
     with pytest.raises(InvalidValue, match="'matched'"):

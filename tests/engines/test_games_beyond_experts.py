@@ -467,7 +467,7 @@ def test_points_outside_their_domain_are_refused() -> None:
     game = hr.Regression(clients=2, features=3, horizon=9, radius=1.0)
     algorithm = hr.GradientDescent().build(game.setting)
     wide = Descent(3, 2, Schedule(1), 90.0, hr.SquaredError(radius=50.0, target=4.0))
-    with pytest.raises(InvalidValue, match=r"point outside Ball\(radius=1.0\)"):
+    with pytest.raises(InvalidValue, match=r"a point of Ball\(radius=1.0\)"):
         simulate(replace(algorithm, server=wide), game, 0)
 
 

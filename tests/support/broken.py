@@ -982,7 +982,8 @@ class LeaksLate(AlgorithmSpec):
         if self.where == "client":
             client = Remembering(setting.experts)
             return replace(honest, client=client, advance=None, supports=frozenset())
-        return replace(_with_server(honest, LateLeak, where=self.where), advance=None)
+        late = _with_server(honest, LateLeak, where=self.where)
+        return replace(late, advance=None, broadcasts={})  # nobody checks what it sends
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal
 
-from hedgerow.contracts import agreement, closing, guarantees, ledger, uploads, utility, views
+from hedgerow.contracts import (
+    agreement,
+    closing,
+    guarantees,
+    ledger,
+    lying,
+    uploads,
+    utility,
+    views,
+)
 from hedgerow.contracts.neighbours import SECURE
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable
 from hedgerow.core.errors import NotInstalled
@@ -38,6 +47,7 @@ CONTRACTS: dict[str, Contract] = {
     "exact ratio below certificate": guarantees.exact_ratio_below_certificate,
     "uploads are bounded": uploads.uploads_are_bounded,
     "closing rules hold": closing.closing_rules_hold,
+    "a lying server": lying.lying_servers_learn_no_more,
     "noiseless is reference": utility.noiseless_is_reference,
     "regret below bound": utility.regret_below_bound,
     "million rounds": utility.million_rounds,

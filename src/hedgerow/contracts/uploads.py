@@ -32,7 +32,7 @@ def uploads_are_bounded(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> str:
     algorithm = built(spec, games.setting)
     require_deployable(algorithm)
     try:
-        algorithm.require_bounded_uploads()
+        algorithm.require_bounded_messages()
     except Unsupported as refusal:
         raise BrokenContract(str(refusal)) from refusal
     _, *streams = next(pairs(spec, units(algorithm)[0], 1))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from hedgerow.core.block import Block, Side
+from hedgerow.core.broadcast_range import Allowed
 from hedgerow.core.certificate import (
     ANSWERS_STAY,
     PRESENCE_STAYS,
@@ -36,7 +37,7 @@ from hedgerow.core.games import Games
 from hedgerow.core.lattice import MOST_EXACT
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
-from hedgerow.core.messages import Broadcast, Upload, field_names
+from hedgerow.core.messages import Broadcast, InvalidMessage, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.plays import Plays
 from hedgerow.core.regret_bound import RegretBound
@@ -126,6 +127,7 @@ class RunState:
     """Everything needed to continue a game, apart from the noise.
 
     `remaining` counts the rounds until the next exchange; None means there is no further exchange.
+    `exchanges` counts those made so far; an engine adds those of a fast path.
     """
 
     round: int
@@ -133,6 +135,7 @@ class RunState:
     deciders: Any
     server: Any
     remaining: int | None
+    exchanges: int = 0
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ LONGEST_BATCH = 2**20
 """The most rounds of a batch in a game without a horizon."""
 FINGERPRINTED = (
     *("name", "setting", "parameters", "upload", "broadcast", "plays", "combine", "supports"),
-    *("certificate", "regret_bound", "free_noise", "ranges", "closing"),
+    *("certificate", "regret_bound", "free_noise", "ranges", "broadcasts", "closing"),
 )
 """The fields of an algorithm that its fingerprint covers, besides the roles."""
 
@@ -229,6 +232,8 @@ class Algorithm:
         that of a first play.
     ranges
         Where the numbers of an honest upload lie, by field. A deployed server needs them all.
+    broadcasts
+        What an honest server may send in each exchange, by field. A deployed client needs them all.
     closing
         The rules by which an exchange may close in a deployment; "wait" for all clients is always
         one of them (`proofs/closing.md`).
@@ -266,6 +271,7 @@ class Algorithm:
     measures: Callable[[], tuple[Measure, ...]] | None = None
     free_noise: frozenset[str] = frozenset()
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    broadcasts: Mapping[str, Allowed] = field(default_factory=dict)
     closing: frozenset[Closing] = WAIT_ONLY
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
@@ -329,8 +335,42 @@ class Algorithm:
         }
         return self.upload(**sent)
 
-    def require_bounded_uploads(self) -> None:
-        """Raise unless the range of every field is known and sums of exact ones stay exact."""
+    def admit(self, broadcast: Any, exchange: int) -> None:
+        """Raise `InvalidMessage` unless a server may send this broadcast in this exchange.
+
+        Every engine and every deployed client calls this before a role sees a broadcast. It looks
+        at nothing else, so that a refusal does not depend on records. Exchange 0 is the opening.
+
+        >>> from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+        >>> built = RandomPrefix().build(Setting(clients=2, experts=2, horizon=8))
+        >>> built.admit(built.broadcast(rounds=4, expert=1, counted=3), exchange=2)
+        >>> built.admit(built.broadcast(rounds=5, expert=1, counted=3), exchange=2)
+        Traceback (most recent call last):
+        ...
+        hedgerow.core.messages.InvalidMessage: Expected NextBlock.rounds of exchange 2 to be 4.
+        """
+        kind = self.broadcast.__name__
+        if type(broadcast) is not self.broadcast:
+            raise InvalidMessage(
+                f"Expected {self.name} to broadcast {kind}, got {type(broadcast).__name__}."
+            )
+        if broadcast.rounds is not None and broadcast.rounds < 0:
+            raise InvalidMessage(f"Expected {kind}.rounds of exchange {exchange} to be >= 0.")
+        for name, allowed in self.broadcasts.items():
+            if not allowed.holds(getattr(broadcast, name), exchange):
+                words = allowed.words(exchange)
+                raise InvalidMessage(
+                    f"Expected {kind}.{name} of exchange {exchange} to be {words}."
+                )
+
+    def require_bounded_messages(self) -> None:
+        """Raise unless the range of every field is known and sums of exact uploads stay exact."""
+        for f in fields(self.broadcast):
+            if f.name not in self.broadcasts:
+                raise Unsupported(
+                    f"{self.name} does not say what {self.broadcast.__name__}.{f.name} may be, so "
+                    "clients could not refuse a server that lies. It cannot be deployed."
+                )
         for f in fields(self.upload):
             known = self.ranges.get(f.name)
             if known is None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.messages import decode, encode
+from hedgerow.core.messages import InvalidMessage, decode, encode
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
@@ -399,9 +399,14 @@ class StudyClient(ClientLedger):
         answer = self._reply(reply, wire.Answer)
         if (answer.exchange, answer.clients) != (exchange, len(self.manifest.roster)):
             raise Distrusted("The server's answer is for another exchange.")
-        broadcast = decode(self.algorithm.broadcast, answer.broadcast)
-        if broadcast.rounds is not None and broadcast.rounds < 0:
-            raise Distrusted("The server's answer names a negative number of rounds.")
+        try:  # before the role sees it, and whatever the records are
+            broadcast = decode(self.algorithm.broadcast, answer.broadcast)
+            self.algorithm.admit(broadcast, exchange)
+        except InvalidMessage as error:
+            raise Distrusted(
+                f"The server's answer is not one that this study allows. {error} Nothing more is "
+                "released."
+            ) from None
         after = self._after(answer, broadcast.rounds, own)
         if after["behind"] == exchange and self._rule.name == "drop":
             self._greeted = False  # ask how far the server is

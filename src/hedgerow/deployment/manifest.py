@@ -325,7 +325,7 @@ def check_deployable(algorithm: Algorithm) -> None:
     if algorithm.needs:
         refuse(f"it needs {', '.join(sorted(feature.value for feature in algorithm.needs))}")
     algorithm.require_exact_noise()
-    algorithm.require_bounded_uploads()
+    algorithm.require_bounded_messages()
 
 
 def resolved(algorithm: Algorithm) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def broadcasts_of(algorithm: Algorithm, losses: Array, noise: NoiseSource) -> li
     engine, kept = Engine.vectorised(algorithm, noise, fused=False), Everything()
     opening, run = engine.open()
     for reports in losses:
-        run, _ = engine.exchange(run, [kept])
+        run = engine.exchange(run, [kept])
         if run.remaining is None:
             break
         _, run = engine.play(run, Context(run.round))

@@ -38,7 +38,6 @@ class _Position:
     play: np.ndarray | None = None  # the last play
     side: Side | None = None
     awake: np.ndarray | None = None  # the experts that could be followed; None: all
-    exchanges: int = 0
     played: bool = False  # whether the round is played, and its records are still to come
     last: np.ndarray | None = None  # the last play of the game, once it is over
 
@@ -215,7 +214,7 @@ class Learner:
             round=at.run.round,
             horizon=horizon,
             over=horizon is not None and at.run.round >= horizon,
-            exchanges=at.exchanges,
+            exchanges=at.run.exchanges,
             next_exchange=wait,
             switches_left=None if left is None else left(at.run.server),
             epsilon=max((epsilon for epsilon, _ in stated), default=None),
@@ -315,9 +314,9 @@ class Learner:
         return self.algorithm.setting.clients
 
     def _next(self, side: Side | None, awake: np.ndarray | None) -> _Position:
-        ready, made = self._engine.exchange(self._at.run, [])
+        ready = self._engine.exchange(self._at.run, [])
         play, run = self._engine.play(ready, Context(ready.round, _offered(awake), side))
-        return _Position(run, play, side, awake, self._at.exchanges + made, played=True)
+        return _Position(run, play, side, awake, played=True)
 
     def _frozen(self, side: Side | None, awake: np.ndarray | None) -> _Position:
         if not self._warned:

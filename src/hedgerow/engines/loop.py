@@ -79,9 +79,10 @@ class Engine:
         late = block.reports is not block.losses and block.reporting is None
         if fused is not None and block.awake is None and (not late or self.deciders is not None):
             after, trace = fused(run, block, self.source)
-            plays, exchanges = trace.plays, trace.exchanges
+            after = replace(after, exchanges=run.exchanges + trace.exchanges)
+            plays = trace.plays
         else:
-            after, plays, exchanges = self._advance(run, block, sinks)
+            after, plays = self._advance(run, block, sinks)
         self._check_plays(plays, block)
         if block.present is not None:
             plays = (
@@ -90,21 +91,20 @@ class Engine:
                 else np.where(block.present, plays, ABSENT)
             )
         for sink in sinks:
-            sink.exchanges(exchanges)
+            sink.exchanges(after.exchanges - run.exchanges)
             sink.states(after.clients if isinstance(after.clients, tuple) else (after.clients,))
             sink.rounds(run.round, block, plays)
         return after
 
     def _advance(
         self, run: RunState, block: Block, sinks: list[Sink]
-    ) -> tuple[RunState, np.ndarray | Plays, int]:
+    ) -> tuple[RunState, np.ndarray | Plays]:
         plays: list[np.ndarray] = []
-        exchanges = at = 0
+        at = 0
         client, everyone = self.algorithm.client, self.clients
         spans = self._in_spans and block.awake is None and not block.informs
         while at < block.rounds:
-            run, made = self.exchange(run, sinks)
-            exchanges += made
+            run = self.exchange(run, sinks)
             if spans and isinstance(everyone, Batched):
                 rest = block.rounds - at
                 length = rest if run.remaining is None else min(run.remaining, rest)
@@ -122,21 +122,20 @@ class Engine:
             plays.append(play[None])
             at += 1
         if self.algorithm.plays == "point":
-            return run, Plays.join([Plays.of(part) for part in _merged(plays)]), exchanges
-        return run, np.concatenate(plays), exchanges
+            return run, Plays.join([Plays.of(part) for part in _merged(plays)])
+        return run, np.concatenate(plays)
 
-    def exchange(self, run: RunState, sinks: list[Sink]) -> tuple[RunState, int]:
-        """Make all exchanges that are due before the next round, and count them."""
-        made = 0
+    def exchange(self, run: RunState, sinks: list[Sink]) -> RunState:
+        """Make all exchanges that are due before the next round."""
+        before = run.exchanges
         while run.remaining == 0:
             run = self._exchange(run, sinks)
-            made += 1
-            if made > EXCHANGES_AT_ONCE:
+            if run.exchanges - before > EXCHANGES_AT_ONCE:
                 raise InvalidValue(
-                    f"{self.algorithm.name} requested {made} exchanges without playing a round. "
-                    "Its server must broadcast rounds > 0 or None."
+                    f"{self.algorithm.name} requested {run.exchanges - before} exchanges without "
+                    "playing a round. Its server must broadcast rounds > 0 or None."
                 )
-        return run, made
+        return run
 
     def play(self, run: RunState, context: Context) -> tuple[np.ndarray, RunState]:
         """Play one round, once no exchange is due."""
@@ -154,28 +153,21 @@ class Engine:
 
     def _exchange(self, run: RunState, sinks: list[Sink]) -> RunState:
         uploads, clients = self.clients.upload(self.algorithm.client, run.clients)
-        self._check_type("upload", uploads, self.algorithm.upload)
+        if type(uploads) is not self.algorithm.upload:
+            raise InvalidValue(
+                f"Expected {self.algorithm.name} to upload {self.algorithm.upload.__name__}, "
+                f"got {type(uploads).__name__}."
+            )
         seen = combine(self.algorithm, uploads)
         broadcast, server = self.algorithm.server.aggregate(run.server, seen, self.source.server())
         for sink in sinks:
             if sink.wants_messages:
                 sink.message(run.round, uploads, broadcast)
-        return self._receive(replace(run, clients=clients, server=server), broadcast)
-
-    def _check_type(self, what: str, message: Any, declared: type[Any]) -> None:
-        if type(message) is not declared:
-            raise InvalidValue(
-                f"Expected {self.algorithm.name} to {what} {declared.__name__}, "
-                f"got {type(message).__name__}."
-            )
+        after = replace(run, clients=clients, server=server, exchanges=run.exchanges + 1)
+        return self._receive(after, broadcast)
 
     def _receive(self, run: RunState, broadcast: Any) -> RunState:
-        self._check_type("broadcast", broadcast, self.algorithm.broadcast)
-        if broadcast.rounds is not None and broadcast.rounds < 0:
-            raise InvalidValue(
-                f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} "
-                ">= 0 or None."
-            )
+        self.algorithm.admit(broadcast, run.exchanges)
         clients = self.clients.receive(self.algorithm.client, run.clients, broadcast)
         deciders = None
         if self.deciders is not None:

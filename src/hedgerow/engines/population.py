@@ -49,7 +49,7 @@ def combine(algorithm: Algorithm, uploads: Any) -> Any:
     return kind(**{f.name: np.asarray(getattr(uploads, f.name)).sum(axis=0) for f in fields(kind)})
 
 
-def _observe(player: Any, state: Any, reports: np.ndarray, noise: Any, side: Side | None) -> Any:
+def observe(player: Any, state: Any, reports: np.ndarray, noise: Any, side: Side | None) -> Any:
     """Pass side information only where there is some: other clients do not take it."""
     if side is None:
         return player.observe(state, reports, noise)
@@ -75,7 +75,7 @@ class Batched:
 
     def observe(self, player: Any, state: Any, reports: np.ndarray, side: Side | None) -> Any:
         noise = self.source.everyone(self.role, self.count)
-        return _observe(player, state, reports, noise, side)
+        return observe(player, state, reports, noise, side)
 
     def play_many(self, player: Any, state: Any, rounds: int) -> tuple[np.ndarray, Any]:
         return player.play_many(state, rounds, self.source.everyone(self.role, self.count))
@@ -117,7 +117,7 @@ class Separate:
 
     def observe(self, player: Any, state: Any, reports: np.ndarray, side: Side | None) -> Any:
         return tuple(
-            _observe(player, one, r, noise, None if side is None else side.row(i))
+            observe(player, one, r, noise, None if side is None else side.row(i))
             for i, (one, r, noise) in enumerate(zip(state, reports, self._noises(), strict=True))
         )
 

@@ -20,6 +20,7 @@ from hedgerow.algorithms.shared.totals import (
     Totals,
     check_interval,
     raw_certificate,
+    totals_of_losses,
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
@@ -103,6 +104,7 @@ class FollowTheLeader(AlgorithmSpec):
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
+            broadcasts=totals_of_losses(schedule, setting.experts),
             supports=MASKS_AND_DELAYS,
             advance=ManySums(client, server).advance,
             parameters=schedule.shown(setting),

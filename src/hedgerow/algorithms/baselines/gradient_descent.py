@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
+from hedgerow.core.broadcast_range import Planned, Points
 from hedgerow.core.certificate import Channel, Event, Proof, Unit, not_private
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.games import Games
@@ -191,6 +192,7 @@ class GradientDescent(AlgorithmSpec):
             ),
             upload=GradientSum,
             broadcast=Point,
+            broadcasts={"rounds": Planned(schedule), "point": Points(family.domain, width)},
             plays="point",
             regret_bound=self._bound(setting, schedule, diameter, steepest, rate),
             parameters={"rate": rate, **schedule.shown(setting)},

@@ -18,6 +18,7 @@ from hedgerow.algorithms.shared.totals import (
     Totals,
     check_interval,
     raw_certificate,
+    totals_of_losses,
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -166,6 +167,7 @@ class Hedge(AlgorithmSpec):
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
+            broadcasts=totals_of_losses(schedule, setting.experts),
             supports=MASKS_AND_DELAYS,
             advance=ManySums(client, server).advance,
             regret_bound=RegretBound(

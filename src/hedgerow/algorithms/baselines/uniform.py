@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core.broadcast_range import Never, Planned
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     Certificate,
@@ -147,5 +148,6 @@ class Uniform(AlgorithmSpec):
             ),
             upload=Nothing,
             broadcast=Broadcast,
+            broadcasts={"rounds": Planned(Never())},
             supports=MASKS_AND_DELAYS,
         )

@@ -9,7 +9,7 @@ apart; the sensitivity is raised by the most that they can add
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, nextafter, sqrt
+from math import floor, inf, nextafter, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -140,12 +140,17 @@ class LatticeEncoder:
         `count` is the number of rounds before, of all clients or of each; all must be equal. The
         memory has its clients first: (*clients, buffers, width), as client states do. Returns the
         filtered vectors and the next memory.
+
+        A number above `largest` is cut, not refused: whether a client refuses must not depend on
+        its records. Cutting moves no two vectors apart.
         """
         counts = np.asarray(count)
         if (counts != counts.flat[0]).any():
             raise InvalidValue("Expected all clients to be in the same round of the filter.")
         rows = np.ascontiguousarray(np.moveaxis(memory, -2, 0))
-        filtered, after = self.step(FilterState(int(counts.flat[0]), rows), vectors)
+        most = floor(self.largest * UNITS_PER_LOSS) / UNITS_PER_LOSS  # on the lattice
+        inside = np.clip(vectors, -most, most)
+        filtered, after = self.step(FilterState(int(counts.flat[0]), rows), inside)
         return filtered, np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
 
     def rounding(self) -> float:

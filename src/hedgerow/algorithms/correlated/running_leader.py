@@ -24,6 +24,7 @@ from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_cli
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
+from hedgerow.core.broadcast_range import Between, Planned
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
@@ -267,6 +268,7 @@ class RunningLeader(AlgorithmSpec):
             ),
             upload=LossSums if central else NoisyFiltered,
             broadcast=Leader,
+            broadcasts={"rounds": Planned(schedule), "expert": Between(0, experts - 1)},
             common_play=attrgetter("expert") if central else None,
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
             ranges=sums_of_losses(setting) if central else {"losses": Range.noisy(experts)},

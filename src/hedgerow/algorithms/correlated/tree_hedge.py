@@ -27,6 +27,7 @@ from hedgerow.algorithms.correlated.tree_server import PADDING, NodeNoise, SumRe
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import ClientState, LossSums, sums_of_losses
 from hedgerow.core.block import Block
+from hedgerow.core.broadcast_range import Numbers, Planned
 from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
@@ -181,6 +182,10 @@ class TreeHedge(AlgorithmSpec):
             certificate=self._certificate(game, noise),
             upload=LossSums,
             broadcast=NoisyTotals,
+            broadcasts={
+                "rounds": Planned(game.schedule),
+                "losses": Numbers.noisy(experts, setting.clients),
+            },
             combine="each" if game.silo else "sum",
             ranges=sums_of_losses(setting, 1 if game.silo else experts),
             closing=game.closing,

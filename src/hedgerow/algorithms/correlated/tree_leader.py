@@ -34,6 +34,7 @@ from hedgerow.algorithms.correlated.tree_server import PADDING, SumReporter, Tre
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.block import Block
+from hedgerow.core.broadcast_range import Between, Planned
 from hedgerow.core.certificate import Certificate, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
@@ -209,6 +210,7 @@ class TreeLeader(AlgorithmSpec):
             certificate=self._certificate(game, noise),
             upload=LossSums,
             broadcast=Leader,
+            broadcasts={"rounds": Planned(schedule), "expert": Between(0, experts - 1)},
             combine="each" if game.silo else "sum",
             ranges=sums_of_losses(setting, 1 if game.silo else experts),
             closing=game.closing,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.dartboard.server import ServerState, after_rounds
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.core.block import Block
@@ -192,6 +192,7 @@ class PrivateHedge(AlgorithmSpec):
             certificate=self._certificate(setting, selection, draws),
             upload=LossSums,
             broadcast=CurrentExpert,
+            broadcasts=current_expert(schedule, setting),
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,

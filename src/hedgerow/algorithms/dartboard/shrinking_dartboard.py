@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE, Given, choose
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
@@ -224,6 +224,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             certificate=self._certificate(setting, server),
             upload=LossSums,
             broadcast=CurrentExpert,
+            broadcasts=current_expert(choice.schedule, setting),
             supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),

@@ -44,6 +44,7 @@ from hedgerow.algorithms.shared.noisy_reports import (
     gaussian_share,
     noisy_reports,
 )
+from hedgerow.core.broadcast_range import Between, Planned
 from hedgerow.core.certificate import (
     Certificate,
     Channel,
@@ -270,6 +271,10 @@ class FrankWolfe(AlgorithmSpec):
             certificate=form.certificate(),
             upload=GradientSum,
             broadcast=Towards,
+            broadcasts={
+                "rounds": Planned(schedule),
+                "expert": Between(0, setting.experts - 1, opening=-1),
+            },
             plays="point",
             regret_bound=RegretBound(value, "stochastic", Proof(PROOF, "regret")),
             ranges={"gradients": form.range()},

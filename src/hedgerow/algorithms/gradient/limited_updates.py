@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest, known
+from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest, finite, known
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
 from hedgerow.algorithms.gradient.subroutine import Law, Subroutine
@@ -25,6 +25,7 @@ from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
 from hedgerow.algorithms.shared.points import PlaysPoint
+from hedgerow.core.broadcast_range import Numbers, Planned
 from hedgerow.core.certificate import (
     Certificate,
     Channel,
@@ -116,7 +117,6 @@ class SamplingClient(PlaysPoint):
         return self.domain.centre(self.coordinates)
 
     def receive(self, state: ClientState, broadcast: Released) -> ClientState:
-        self._require_planned(broadcast)
         point, public = state.point, state.public
         opened = bool(state.samples.flat[0])  # the opening broadcast answers nothing
         if opened:
@@ -132,17 +132,6 @@ class SamplingClient(PlaysPoint):
             np.full_like(state.step, broadcast.step),
             np.zeros_like(state.seen),
         )
-
-    def _require_planned(self, sent: Released) -> None:
-        """Refuse a step that no block has: nothing is proven about its report."""
-        known = sent.samples in self.subroutine.lengths
-        steps = self.subroutine.steps(sent.samples) if known else ()
-        if not 0 <= sent.step < len(steps) or sent.rounds != steps[sent.step]:
-            raise InvalidValue(
-                f"Expected a step of a block, got a broadcast with rounds={sent.rounds}, "
-                f"samples={sent.samples}, step={sent.step}. Blocks have {self.subroutine.least} to "
-                f"{self.subroutine.longest} rounds and double."
-            )
 
     def _at(self, state: ClientState) -> tuple[int, int]:
         """The rounds of the block, and the step in it; all clients are in the same."""
@@ -167,8 +156,7 @@ class SamplingClient(PlaysPoint):
                 f"{int(state.seen.flat[0])}."
             )
         values = self.subroutine.report(state.memory, state.public, samples, step)
-        if not np.isfinite(values).all():
-            raise InvalidValue("The subroutine returned a report that is not finite.")
+        values = finite(values)
         if self.reporting is not None:
             values = noise.release(self.reporting, values)
         return Report(values), replace(state, seen=np.zeros_like(state.seen))
@@ -262,6 +250,12 @@ def reduction(
         certificate=_certificate(setting, subroutine, trust, delta),
         upload=Report,
         broadcast=Released,
+        broadcasts={
+            "rounds": Planned(subroutine),
+            "total": Numbers.noisy(subroutine.width, setting.clients),
+            "samples": Planned(subroutine, "samples"),
+            "step": Planned(subroutine, "step"),
+        },
         plays="point",
         regret_bound=RegretBound(bound, "stochastic", Proof(PROOF, "regret"))
         if bound is not None and alone

@@ -24,6 +24,7 @@ from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import check_interval
+from hedgerow.core.broadcast_range import Planned, Points
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
@@ -272,6 +273,7 @@ class NoisyFTRL(AlgorithmSpec):
             ),
             upload=Gradients,
             broadcast=Leader,
+            broadcasts={"rounds": Planned(schedule), "point": Points(family.domain, width)},
             plays="point",
             regret_bound=RegretBound(
                 regret_bound(setting, moves, weight), "adaptive", Proof(PROOF, "regret")

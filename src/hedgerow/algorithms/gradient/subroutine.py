@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 from hedgerow.core.certificate import Assumption
@@ -52,6 +55,30 @@ class Subroutine(ABC):
         while found[-1] < self.longest:
             found.append(min(2 * found[-1], self.longest))
         return tuple(found)
+
+    @cached_property
+    def _first_steps(self) -> list[int]:
+        """The exchange that announces the first step of each block length."""
+        return [0, *accumulate(len(self.steps(samples)) for samples in self.lengths)]
+
+    def _place(self, exchange: int) -> tuple[int, int]:
+        """The rounds of the block that an exchange belongs to, and the step that it announces."""
+        first, lengths = self._first_steps, self.lengths
+        block = min(bisect_right(first, exchange), len(lengths)) - 1
+        return lengths[block], (exchange - first[block]) % len(self.steps(lengths[block]))
+
+    def samples(self, exchange: int) -> int:
+        """The rounds of the block that an exchange belongs to."""
+        return self._place(exchange)[0]
+
+    def step(self, exchange: int) -> int:
+        """The step that an exchange announces."""
+        return self._place(exchange)[1]
+
+    def wait(self, exchange: int) -> int:
+        """The rounds of the step that an exchange announces."""
+        samples, step = self._place(exchange)
+        return self.steps(samples)[step]
 
     @abstractmethod
     def steps(self, samples: int) -> tuple[int, ...]:

@@ -9,7 +9,10 @@ up what it gets along the path. With noise at leaves, a client adds up along the
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -80,6 +83,18 @@ class Schedule:
     plans: tuple[Plan, ...]
     gradients: BoundedGradients
     placement: Placement
+
+    @cached_property
+    def _first_leaves(self) -> list[int]:
+        """The exchange that announces the first leaf of each phase."""
+        return [0, *accumulate(len(steps(plan)) for plan in self.plans)]
+
+    def wait(self, exchange: int) -> int | None:
+        """The rounds after an exchange: those of a phase before its first leaf; None: no leaf."""
+        phase = bisect_right(self._first_leaves, exchange) - 1
+        if phase >= len(self.plans):
+            return None
+        return 2**phase if exchange == self._first_leaves[phase] else 0
 
     @property
     def most(self) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.algorithms.learning.extra import need_jax
-from hedgerow.core.domain import Space
+from hedgerow.core.domain import Ball, Domain, Space
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Clipped, Family, Move, Norm, Rounding, finite, refuse
@@ -56,6 +56,9 @@ class Model(Family):
         (default): unknown.
     convex
         Whether the loss is convex in the parameters. Default: False.
+    radius
+        The largest norm of the weights: longer models are projected. Local steps whose noise counts
+        on `smooth` need it where the server is not trusted. None (default): no limit.
     largest
         Losses above this number, and losses that are not a number, are charged as this number;
         nothing else changes. Default: 100.
@@ -80,11 +83,12 @@ class Model(Family):
     steepest: float | None = None
     smooth: float | None = None
     convex: bool = False
+    radius: float | None = None
     largest: float = LARGEST
 
     def __post_init__(self) -> None:
         jax = need_jax()
-        for name in ("steepest", "smooth", "largest"):
+        for name in ("steepest", "smooth", "radius", "largest"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
         if self.classes is not None:
@@ -103,6 +107,8 @@ class Model(Family):
         if not all(np.isfinite(a).all() for a in arrays):
             raise InvalidValue("Expected params of finite numbers.")
         object.__setattr__(self, "params", jax.tree.unflatten(kind, arrays))
+        if self.radius is not None and not self.domain.contains(self.start):
+            raise InvalidValue(f"Expected params of norm at most radius={self.radius!r}.")
         self._check_loss(jax)
 
     def _check_loss(self, jax: Any) -> None:
@@ -197,8 +203,8 @@ class Model(Family):
         return True
 
     @property
-    def domain(self) -> Space:
-        return Space()
+    def domain(self) -> Domain:
+        return Space() if self.radius is None else Ball(self.radius)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -295,8 +301,9 @@ class Model(Family):
         jax = need_jax()
         leaves, kind = jax.tree.flatten(self.params)
         total = hashlib.sha256(b"".join(leaf.tobytes() for leaf in leaves)).hexdigest()
-        plain = (self.features, self.classes, self.steepest, self.smooth, self.convex, self.largest)
-        return (self.loss, self.scores, str(kind), *(x.shape for x in leaves), total, plain)
+        plain = tuple(getattr(self, fact.name) for fact in DECLARED)
+        shapes = (x.shape for x in leaves)
+        return (self.loss, self.scores, str(kind), *shapes, total, self.features, plain)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._key == other._key

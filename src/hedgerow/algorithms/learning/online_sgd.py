@@ -31,6 +31,7 @@ from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.batch import Batch, single
+from hedgerow.core.broadcast_range import Planned, Points
 from hedgerow.core.certificate import (
     Assumption,
     Certificate,
@@ -39,6 +40,7 @@ from hedgerow.core.certificate import (
     not_private,
 )
 from hedgerow.core.convex import Huber, Logistic, SquaredError
+from hedgerow.core.domain import Space
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.losses import Family, Linear
@@ -262,6 +264,7 @@ class OnlineSGD(AlgorithmSpec):
             certificate=self._certificate(setting, mechanism, work, smooth),
             upload=GradientSums,
             broadcast=Released,
+            broadcasts={"rounds": Planned(Schedule(1)), "model": Points(family.domain, width)},
             plays="point",
             advance=Training(client, server, clients).advance,
             reference=None if self.noiseless else replace(self, epsilon=inf).build(setting),
@@ -306,6 +309,13 @@ class OnlineSGD(AlgorithmSpec):
             bound = single.gradient_bound("l2", work.width)
             rule = f">= steepest={bound!r}: clipped gradients of a convex model need not be convex"
             expect(work.clip >= bound, "clip", work.clip, rule)
+        exposed = self.trust != "central" and not self.noiseless
+        if self.steps in ("convex", "smooth") and exposed and isinstance(single.domain, Space):
+            raise InvalidValue(
+                f"Declare radius, the largest norm of the weights, with steps={self.steps!r} and "
+                f"trust={self.trust!r}: a server that lies could send a model so large that "
+                "numbers of 24 bits break the declared smoothness."
+            )
 
     def _noise(
         self, setting: Setting, encoder: LatticeEncoder, change: float, clip: float
@@ -408,7 +418,9 @@ def _assumed(work: LocalRound, smooth: float) -> frozenset[Assumption]:
         if work.steps == "convex":
             steepest = work.family.gradient_bound("l2", work.width)
             text += f" with gradients of norm at most {steepest:g}"
-        text += ", as declared, and gradients along the local steps are computed exactly"
+        bounded = work.family.radius is not None
+        where = f" for weights of norm at most {work.family.radius:g}" if bounded else ""
+        text += f"{where}, as declared, and gradients along the local steps are computed exactly"
     else:
         text += ", as proven"
     return frozenset({Assumption("DECLARED_SMOOTHNESS", text)})

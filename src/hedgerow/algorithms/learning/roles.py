@@ -14,7 +14,6 @@ from hedgerow.algorithms.correlated.decoding import (
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.learning.rounds import LocalRound
 from hedgerow.core.domain import Domain
-from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Matrix, Vector, Whole
 from hedgerow.core.messages import Broadcast, Upload
@@ -74,11 +73,6 @@ class LearningClient:
 
     def receive(self, state: LearnerState, broadcast: Released) -> LearnerState:
         model = np.asarray(broadcast.model)
-        if model.shape != (self.work.width,):
-            raise InvalidValue(
-                f"Expected a model of {self.work.width} weights, got shape {model.shape}. "
-                "All clients and the server must train the same model."
-            )
         shape, trail = state.sums.shape, state.trail
         if self.average is not None:
             one = common_row(trail) * self.average + (1 - self.average) * model

@@ -16,6 +16,7 @@ import numpy as np
 from hedgerow.algorithms.shared.following import first_awake
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
+from hedgerow.core.broadcast_range import Allowed, Between, Planned
 from hedgerow.core.certificate import Channel
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import UnitVector, Vector, Whole
@@ -36,6 +37,15 @@ class NextBlock(Broadcast):
 
     expert: int
     counted: int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The public plan: 1, 2, 4, 8, ... rounds."""
+
+    def wait(self, exchange: int) -> int:
+        """The rounds of the block that an exchange announces."""
+        return 2**exchange
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,9 @@ class ServerState:
 class Counting(Protocol):
     """Draws how many rounds of a block count, without looking at any data."""
 
+    @property
+    def allowed(self) -> Allowed: ...
+
     def draw(self, rounds: int, noise: Noise) -> int: ...
 
     def log_probability(self, rounds: int, counted: int) -> float: ...
@@ -130,6 +143,10 @@ class Counting(Protocol):
 @dataclass(frozen=True)
 class WholeBlock:
     """Every round counts."""
+
+    @property
+    def allowed(self) -> Allowed:
+        return Planned(Blocks())
 
     def draw(self, rounds: int, noise: Noise) -> int:
         del noise
@@ -152,6 +169,15 @@ class BlockServer:
     experts: int
     selection: Any
     counting: Counting
+
+    @property
+    def broadcasts(self) -> dict[str, Allowed]:
+        """What the server may send."""
+        return {
+            "rounds": Planned(Blocks()),
+            "expert": Between(0, self.experts - 1),
+            "counted": self.counting.allowed,
+        }
 
     def open(self, noise: Noise) -> tuple[NextBlock, ServerState]:
         return self._announce(0, noise.index(self.experts, "first expert"), noise)

@@ -220,6 +220,7 @@ class PhasedSelection(AlgorithmSpec):
             else self._noisy_reports(setting, reporting),
             upload=LossSums if exact else NoisySums,
             broadcast=NextBlock,
+            broadcasts=server.broadcasts,
             supports=MASKS_AND_DELAYS,
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert") if exact else None,

@@ -19,12 +19,14 @@ import numpy as np
 from hedgerow.algorithms.phases.blocks import (
     ANNOUNCED,
     BlockClient,
+    Blocks,
     BlockServer,
     NextBlock,
     Spans,
     later_blocks,
 )
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
+from hedgerow.core.broadcast_range import Allowed, UpTo
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.noise import Noise
@@ -38,6 +40,10 @@ from hedgerow.privacy.mechanisms import ExponentialMechanism
 @dataclass(frozen=True)
 class LaterHalf:
     """Draws the number of rounds that count uniformly from the second half of 1, ..., rounds."""
+
+    @property
+    def allowed(self) -> Allowed:
+        return UpTo(Blocks())
 
     def draw(self, rounds: int, noise: Noise) -> int:
         return rounds // 2 + 1 + noise.index(rounds - rounds // 2, "prefix")
@@ -98,6 +104,7 @@ class RandomPrefix(AlgorithmSpec):
             certificate=self._certificate(setting, selection),
             upload=LossSums,
             broadcast=NextBlock,
+            broadcasts=server.broadcasts,
             supports=MASKS_AND_DELAYS,
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert"),

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.core.broadcast_range import Allowed, Between, Planned
 from hedgerow.core.certificate import Channel
 from hedgerow.core.lattice import Array, to_units
 from hedgerow.core.layout import UnitVector, Whole
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Context
+from hedgerow.core.setting import Setting
 
 CHANNELS = {
     "LossSums.losses": Channel.UPLOADS,
@@ -29,6 +31,15 @@ class CurrentExpert(Broadcast):
 
     expert: int
     switches: int
+
+
+def current_expert(schedule: Any, setting: Setting) -> dict[str, Allowed]:
+    """What a server may send as `CurrentExpert`; it may end the exchanges."""
+    return {
+        "rounds": Planned(schedule, may_end=True),
+        "expert": Between(0, setting.experts - 1),
+        "switches": Between(0, setting.rounds),
+    }
 
 
 def first_awake(expert: np.ndarray, awake: np.ndarray | None) -> np.ndarray:

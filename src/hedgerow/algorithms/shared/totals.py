@@ -11,6 +11,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
+from hedgerow.core.broadcast_range import Allowed, Numbers, Planned
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.lattice import Array, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector
@@ -22,6 +23,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.sums import sum_rows
 from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import expect
+
+MOST_TOTAL = 2.0**62  # lattice units
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,11 @@ def _known(reports: Array, first: Array, due: np.ndarray) -> Iterator[tuple[int,
             sum_rows(rows, ends[at - 1 :][: len(totals)], ends[here], totals, first)
         first = totals[-1].copy()
         yield at, totals
+
+
+def totals_of_losses(schedule: Schedule, experts: int) -> dict[str, Allowed]:
+    """What a server may send as `Totals`."""
+    return {"rounds": Planned(schedule), "losses": Numbers(experts, MOST_TOTAL)}
 
 
 def sums_of_losses(setting: Setting, experts: int | None = None) -> dict[str, Range]:

@@ -20,7 +20,7 @@ from math import ceil, log, sqrt
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.columns import Weights, further
@@ -313,6 +313,7 @@ class Potential(AlgorithmSpec):
             ),
             upload=LossSums,
             broadcast=CurrentExpert,
+            broadcasts=current_expert(server.schedule, setting),
             supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
@@ -223,6 +223,7 @@ class SparseVector(AlgorithmSpec):
             certificate=self._certificate(setting, server),
             upload=LossSums,
             broadcast=CurrentExpert,
+            broadcasts=current_expert(server.schedule, setting),
             supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.walks.choices import MEANINGS, PROOF, ReportModel, WalkSpec, span
 from hedgerow.algorithms.walks.reports import (
     NoisyReport,
@@ -25,6 +26,7 @@ from hedgerow.algorithms.walks.reports import (
     received,
 )
 from hedgerow.core.block import Block
+from hedgerow.core.broadcast_range import Allowed, Numbers, Planned
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
@@ -59,6 +61,14 @@ class NoisySums(Broadcast):
     def followed(self) -> Array:
         """The numbers of which the best is played."""
         return self.sums
+
+
+def every_round(numbers: str, setting: Setting) -> dict[str, Allowed]:
+    """What a server may send: a number for each expert in the field `numbers`, every round."""
+    return {
+        "rounds": Planned(Schedule(1)),
+        numbers: Numbers.noisy(setting.experts, setting.clients),
+    }
 
 
 def leader(sums: Array, gains: bool, awake: np.ndarray | None = None) -> np.ndarray:
@@ -346,6 +356,7 @@ class WalkLeader(WalkSpec):
             certificate=self.certificate(setting, noise, ANNOUNCED),
             upload=NoisyReport,
             broadcast=NoisySums,
+            broadcasts=every_round("sums", setting),
             combine="each" if self.silo else "sum",
             supports=self.supports(setting),
             needs=self.needs(setting),

@@ -31,6 +31,7 @@ from hedgerow.algorithms.walks.walk_leader import (
     LeadingDecider,
     SummingServer,
     WalkLeader,
+    every_round,
     leader,
 )
 from hedgerow.algorithms.walks.walk_leader import ServerState as NoisySum
@@ -386,6 +387,7 @@ class WalkMeta(WalkSpec):
             decider=decider,
             certificate=self.certificate(setting, noise, ANNOUNCED),
             broadcast=Forecast,
+            broadcasts=every_round("values", setting),
             advance=MetaWalk(client, decider, server).advance,
             regret_bound=self._bound(setting, walk.regret_bound, noise),
             reference=None,

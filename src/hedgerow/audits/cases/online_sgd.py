@@ -50,7 +50,7 @@ def concave(params: Any, pair: Example) -> Any:
 @lru_cache(maxsize=1)
 def hill() -> Batch:
     """Return the family of the concave losses, with ten examples in every round."""
-    return Batch(Model(concave, {"x": 0.0}, features=(1,), smooth=1.0), STEPS)
+    return Batch(Model(concave, {"x": 0.0}, features=(1,), smooth=1.0, radius=100.0), STEPS)
 
 
 def cases(spec: OnlineSGD) -> tuple[AuditCase, ...]:
