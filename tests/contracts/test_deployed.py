@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.walks.walk_leader import LeadingClient
 from hedgerow.contracts import closing
 from hedgerow.contracts.deployed import as_the_rule_says
 from hedgerow.contracts.outcome import BrokenContract
@@ -118,21 +117,3 @@ def test_the_contract_catches_a_wrong_declaration(name: str) -> None:
     outcome = examine(contract, Planted(spec, changes))
     assert outcome.status == "broken"
     assert text in outcome.detail
-
-
-@dataclass(frozen=True)
-class Forgetful(LeadingClient):
-    """A client that keeps its record after the upload."""
-
-    def upload(self, state: Any, noise: Any) -> tuple[Any, Any]:
-        return super().upload(state, noise)[0], state
-
-
-def test_a_record_that_can_be_asked_for_twice_is_caught() -> None:
-    """With local trust a server may name 0 rounds as often as it likes."""
-    honest = hr.WalkLeader().build(Setting(2, 5, 8)).client
-    assert isinstance(honest, LeadingClient)
-    planted = Planted(hr.WalkLeader(), {"client": Forgetful(**honest.__dict__)})
-    outcome = examine("uploads are bounded", planted)
-    assert outcome.status == "broken"
-    assert "released again if the server names 0 rounds" in outcome.detail

@@ -12,6 +12,7 @@ import hedgerow as hr
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.registry import variants
+from hedgerow.algorithms.walks.walk_leader import LeadingClient
 from hedgerow.contracts.games import built, games_of
 from hedgerow.contracts.lying import lying_servers_learn_no_more
 from hedgerow.contracts.outcome import BrokenContract
@@ -86,6 +87,23 @@ class Failing(Gullible):
         return replace(found, client=replace(found.client, encoder=encoder))
 
 
+@dataclass(frozen=True)
+class Keeping(LeadingClient):
+    """Keeps its record after the upload."""
+
+    def upload(self, state: Any, noise: Any) -> tuple[Any, Any]:
+        return super().upload(state, noise)[0], state
+
+
+@dataclass(frozen=True)
+class Repeating(Gullible):
+    """Sends the same record again if it is asked at once."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        found: Any = super().resolve(setting)
+        return replace(found, client=Keeping(**found.client.__dict__), advance=None)
+
+
 ANY_ROUNDS = Between(0, 10**6)
 LEADER, FTRL = hr.RunningLeader(trust="local"), hr.NoisyFTRL(trust="local")
 
@@ -136,6 +154,10 @@ PLANTED = {
     "any phase, Frank-Wolfe": (
         Gullible(hr.FrankWolfe(trust="local", delta=1e-6), "rounds", ANY_ROUNDS),
         "records not used before",
+    ),
+    "asked again at once": (
+        Repeating(hr.WalkLeader(), "rounds", ANY_ROUNDS),
+        "a datum enters 2 of mu",
     ),
     "a large model, convex steps": (
         ManySteps(STEPS, "model", Numbers(3, 2.0**60)),

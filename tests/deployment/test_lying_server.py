@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,48 +12,72 @@ import pytest
 
 from hedgerow.core.messages import decode, encode
 from hedgerow.deployment import wire
+from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.simulated import small_study
 
-ASKED = 100
+ROUNDS = 4
+LIES: dict[str, Callable[[Any], Any]] = {
+    "again at once": lambda sent: replace(sent, rounds=0),
+    "one round more": lambda sent: replace(sent, rounds=sent.rounds + 1),
+    "a negative number": lambda sent: replace(sent, rounds=-1),
+    "never again": lambda sent: replace(sent, rounds=None),
+    "a number that is too large": lambda sent: _with(sent, 2**62),
+    "a number that is negative": lambda sent: _with(sent, -(2**62)),
+}
 
 
-class Greedy:
-    """A server with the right key that answers every upload by asking for another one at once."""
+def _with(sent: Any, value: int) -> Any:
+    """The broadcast with another value of its second field."""
+    name = fields(sent)[1].name
+    old = getattr(sent, name)
+    new = np.full_like(old, value) * 2.0**30 if isinstance(old, np.ndarray) else value
+    return replace(sent, **{name: new})
 
-    def __init__(self, server: Any) -> None:
-        self._server = server
-        self.values: list[np.ndarray] = []
+
+class Lying:
+    """A server with the right key that changes the broadcasts of one client from exchange 1 on."""
+
+    def __init__(self, server: Any, lie: Callable[[Any], Any]) -> None:
+        self._server, self._lie = server, lie
+        self.uploads = 0
 
     def call(self, request: bytes) -> bytes | None:
         server = self._server
         if request[:1] != wire.Upload.kind:
             return server.take([request])[0]
-        sent = wire.unpack(request, server.study, wire.Upload)
-        upload = decode(server.algorithm.upload, sent.payload)
-        self.values.append(getattr(upload, fields(upload)[0].name))
-        opening = wire.unpack(server.answer(0), server.study, wire.Answer).broadcast
-        again = replace(decode(server.algorithm.broadcast, opening), rounds=0)
-        receipt = wire.hash_of(request)[: wire.RECEIPT]
-        answer = wire.Answer(sent.exchange, 1, receipt + encode(again))
-        return wire.pack(answer, server.study, server.key)
+        self.uploads += 1
+        reply = server.take([request])[0]
+        if reply is None:
+            return None
+        true = wire.unpack(reply, server.study, wire.Answer)
+        broadcast = self._lie(decode(server.algorithm.broadcast, true.broadcast))
+        receipts = true.payload[: -len(true.broadcast)]
+        return wire.pack(
+            replace(true, payload=receipts + encode(broadcast)), server.study, server.key
+        )
 
 
-@pytest.mark.parametrize("algorithm", ["walk_leader", "phased_selection"])
-def test_a_record_is_released_once_whatever_the_server_asks(
-    place: Path, built_once: None, algorithm: str
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("algorithm", ["walk_leader", "phased_selection", "running_leader"])
+def test_a_client_refuses_lies_in_every_world_alike(
+    place: Path, built_once: None, algorithm: str, lie: str
 ) -> None:
-    study = small_study(
-        place, clients=1, experts=2, horizon=4, algorithm=algorithm,
-        choices={"trust": "local", "epsilon": "64"}, seed=0,
-    )  # fmt: skip
-    learner = study.learner(0)
-    learner.client.link = greedy = Greedy(study.running_server())
-    learner.predict()
-    learner.observe(0, [1.0, 0.0])
-    for _ in range(ASKED):
-        learner.client.advance()
-    first, *others = np.array(greedy.values)
-    assert abs(first[0] - 1) < 0.75  # so little noise that the record is seen
-    assert len(others) == ASKED - 1
-    assert abs(np.mean(others, axis=0)).max() < 0.25
-    study.close()
+    """One world of two has losses of 1, where one round more would be too much for a filter."""
+    found = []
+    for world, loss in enumerate((0.0, 1.0)):
+        study = small_study(
+            place / str(world), clients=1, experts=2, horizon=ROUNDS, algorithm=algorithm,
+            choices={"trust": "local", "epsilon": "64"}, seed=0,
+        )  # fmt: skip
+        learner = study.learner(0)
+        learner.client.link = liar = Lying(study.running_server(), LIES[lie])
+        learner.predict()
+        learner.observe(0, [loss, loss])
+        with pytest.raises(Distrusted, match="not one that this study allows") as refusal:
+            learner.client.advance()
+        assert learner.client.exchange == 0  # the role has not seen it
+        with pytest.raises(Distrusted):  # and the same again after that
+            learner.client.advance()
+        found.append((str(refusal.value), liar.uploads))
+        study.close()
+    assert found[0] == found[1]

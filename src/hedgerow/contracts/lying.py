@@ -55,7 +55,7 @@ def lying_servers_learn_no_more(
     """
     if private(spec).certificate.trust not in ("local", "distributed"):
         raise NotApplicable("its server is trusted")
-    worst, told, believed = 0.0, 0, 0
+    worst, lies, believed = 0.0, 0, 0
     seldom = changed(spec, interval=INTERVAL)
     kinds = [spec] if seldom == spec else [spec, seldom]
     for number, one in enumerate(kinds):
@@ -72,10 +72,10 @@ def lying_servers_learn_no_more(
             moves_are_small(unit, found)
             if algorithm.certificate.composition != "joint":
                 stays_within(algorithm, unit, found)
-            told += sum(liar.told for _, liar in some)
+            lies += sum(liar.lies for _, liar in some)
             believed += sum(liar.believed for _, liar in some)
     return (
-        f"{games:,} games with {told:,} lies, {believed:,} of them let through: uploads move by at "
+        f"{games:,} games with {lies:,} lies, {believed:,} of them let through: uploads move by at "
         f"most {worst:.3f} of what is certified"
     )
 
@@ -176,7 +176,7 @@ class _Liar:
     noise: Any
     clever: Lie | None = None
     messages: list[Any] = field(default_factory=list)
-    told: int = 0
+    lies: int = 0
     believed: int = 0
     _state: Any = None
     _honest: Any = None
@@ -186,7 +186,7 @@ class _Liar:
         self._step(upload)
         sent = self._lie(exchange)
         lied = not same(sent, self._honest)
-        self.told += lied
+        self.lies += lied
         try:
             found = decode(algorithm.broadcast, encode(sent))
             algorithm.admit(found, exchange)

@@ -11,12 +11,10 @@ from hedgerow.contracts.deployed import EXTREMES, Deployed, false_uploads, requi
 from hedgerow.contracts.games import built, games_of, pairs, whole
 from hedgerow.contracts.neighbours import SEEDED, Randomness, units
 from hedgerow.contracts.outcome import BrokenContract, demand, same
-from hedgerow.contracts.recording import RecordingNoise
-from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, Unsupported
 from hedgerow.core.messages import InvalidMessage, encode
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 
@@ -25,8 +23,7 @@ def uploads_are_bounded(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> str:
     """Honest uploads stay as they are; a false one cannot stop the server or change its messages.
 
     Client 0 sends the largest and the smallest numbers, and numbers off the lattice. With each of
-    them, the game goes on to its end on neighbouring inputs of the honest clients. A server that
-    nobody trusts cannot make a client upload a record twice.
+    them, the game goes on to its end on neighbouring inputs of the honest clients.
     """
     games = games_of(spec)
     algorithm = built(spec, games.setting)
@@ -52,40 +49,7 @@ def uploads_are_bounded(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> str:
                 all(type(one.broadcast) is algorithm.broadcast for one in found),
                 "a false upload changes the type of a broadcast",
             )
-    _records_leave_once(algorithm, whole(games.recorded(streams[0])), noise)
     return f"tried {EXTREMES} false uploads on neighbouring inputs"
-
-
-def _records_leave_once(algorithm: Algorithm, block: Block, noise: Randomness) -> None:
-    """Demand that a server which asks again at once gets nothing of the records sent before.
-
-    With local trust nobody trusts the server, so its broadcasts may name 0 rounds at any time. One
-    client gets the records of two clients in turn; its second release must not tell which.
-    """
-    certificate = algorithm.certificate
-    if certificate.trust == "local" and certificate.entered == 1:
-        one, other = (_asked_again(algorithm, block, client, noise) for client in range(2))
-        demand(same(one, other), "a record is released again if the server names 0 rounds after it")
-
-
-def _asked_again(
-    algorithm: Algorithm, block: Block, client: int, noise: Randomness
-) -> list[Any] | None:
-    """What a client releases if it is asked again at once; None: it refuses."""
-    player, source = algorithm.client, RecordingNoise(noise.source(0))
-    own = source.single("client", 0, algorithm.setting.clients)
-    broadcast, _ = algorithm.server.open(source.server())
-    state = player.receive(player.start(own), broadcast)
-    for t in range(broadcast.rounds or 0):
-        _, state = player.play(state, Context(t), own)
-        state = player.observe(state, block.reports[t, client], own)
-    _, state = player.upload(state, own)
-    before = len(source.ledger.calls)
-    try:
-        player.upload(player.receive(state, replace(broadcast, rounds=0)), own)
-    except HedgerowError:
-        return None
-    return [call.value for call in source.ledger.calls[before:]]
 
 
 def _honest_stay(algorithm: Algorithm, game: Environment) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 import hedgerow
 from hedgerow.audits.case import WHOLE, AuditCase
+from hedgerow.core.broadcast_range import Between
 from hedgerow.core.certificate import Certificate, Channel, Observer, Proof, trusted_server
 from hedgerow.core.lattice import from_units, to_units
 from hedgerow.core.layout import UnitVector, Whole
@@ -166,6 +167,10 @@ class EqualPhases(AlgorithmSpec):
             broadcast=NextExpert,
             log_likelihood=server.log_likelihood,
             ranges={"losses": Range(setting.experts, 0.0, 1.0)},
+            broadcasts={
+                "rounds": Between(self.every, self.every),
+                "expert": Between(0, setting.experts - 1),
+            },
         )
 
     def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
