@@ -21,7 +21,7 @@ from hedgerow.audits.cases.tree_leader import cases
 from hedgerow.audits.runner import AuditRow
 from hedgerow.audits.runner import examine as attack
 from hedgerow.contracts.suite import CONTRACTS, examine
-from hedgerow.core.certificate import Person
+from hedgerow.core.certificate import Part
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
@@ -176,7 +176,10 @@ def test_a_unit_is_a_record_a_report_or_a_person() -> None:
     report = SILOS["one report"].build(SILO).certificate.peer
     assert "replace one gain g_(i,t) in [-1,4] of one client" in report.adjacency
     person = SILOS["a person"].build(SILO).certificate.peer
-    assert isinstance(person.unit, Person)
+    assert isinstance(person.unit, Part)
+    assert "by at most 0.1 in the l2 norm (declared, not checked)" in person.words()
+    rounds = SILOS["own scales"].build(SILO).certificate.peer
+    assert f"from {min(BEDS):.6g} to {max(BEDS):.6g}" in rounds.words()  # the smallest counts
     assert "moves the gains of all experts in one round by at most 0.1" in person.adjacency
     for spec in SILOS.values():  # statements need a record that fits the game
         algorithm_record("silo", spec.build(SILO), {"name": "tree_leader"}, "recorded")

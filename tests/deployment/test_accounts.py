@@ -16,11 +16,11 @@ import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.protocol import Algorithm
-from hedgerow.deployment.account import FILE, Account, _worst
+from hedgerow.deployment.account import EVENT, FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient, fetch_manifest
 from hedgerow.deployment.keys import load_or_make, public_hex
-from hedgerow.deployment.manifest import Manifest, build, rebuild
+from hedgerow.deployment.manifest import Manifest, build, canonical, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
 from hedgerow.deployment.simulated import SimulatedLink, small_study
 from hedgerow.privacy.budget import Budget, amount
@@ -333,3 +333,115 @@ def test_a_key_that_cannot_be_one_is_refused_before_the_server_is_called(key: st
 
     with pytest.raises(InvalidValue, match="64 hex digits"):
         fetch_manifest(Silent(), key)
+
+
+SMALL: dict[str, Any] = {
+    "algorithm": "tree_leader",
+    "choices": {"epsilon": "0.5", "sensitivity": 1e-6},
+}
+OWN = {"epsilon": "0.5", "padding": False}
+BATCH: dict[str, Any] = {
+    "algorithm": "online_sgd",
+    "choices": {"epsilon": "0.5"},
+    "family": "Batch(of=Logistic(), size=4)",
+}
+
+
+def account_for(place: Path, unit: str = EVENT) -> Account:
+    return Account.make(place / "a", name="Ward", epsilon="2", delta="0.001", unit=unit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "fits"),
+    [
+        (SMALL, r"at most 1e-06 in the l2 norm \(declared, not checked\)", "part:1e-06"),
+        (
+            {**SMALL, "choices": {**OWN, "sensitivity": [1e-6] + [1.0] * 7}},
+            "a declared number for each round, from 1e-06 to 1,",
+            "part:1e-06",
+        ),
+        (BATCH, "one of the 4 examples of one client in one round", "event:4"),
+    ],
+)
+def test_a_study_that_protects_less_is_refused(
+    place: Path, changes: dict[str, Any], text: str, fits: str
+) -> None:
+    """It was charged as if it protected a whole loss vector; its number was shown nowhere."""
+    account, manifest = account_for(place), study(**changes)
+    for work in (lambda: account.quote(rebuild(manifest)), lambda: charge(account, manifest)):
+        with pytest.raises(InvalidValue, match=text) as refusal:
+            work()
+        assert "one record of one client in one round. Costs of the two" in str(refusal.value)
+        assert f"--unit {fits}`" in str(refusal.value)
+    assert not account.charges()
+    made_for_it = Account.make(place / "b", name="Ward", epsilon="2", delta="0.001", unit=fits)
+    assert charge(made_for_it, manifest)
+    assert made_for_it.check()
+
+
+def test_a_part_account_takes_no_smaller_part_and_no_event(place: Path) -> None:
+    account = account_for(place, "part:0.001")
+    assert charge(account, study(**{**SMALL, "choices": {"epsilon": "0.5", "sensitivity": 0.001}}))
+    for weaker in (study(**SMALL), study(choices={"epsilon": "0.1"})):
+        with pytest.raises(InvalidValue, match=r"by at most 0\.001 in the l2 norm"):
+            charge(account, weaker)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm": "walk_leader", "choices": {"mu": "0.2", "appearances": 3}},
+        {"algorithm": "tree_leader", "choices": {"epsilon": "0.5"}, "family": "Gains()"},
+        {"algorithm": "online_sgd", "choices": {"epsilon": "0.5"}, "family": "Logistic()"},
+    ],
+    ids=["a person", "gains", "examples"],
+)
+def test_studies_that_protect_a_whole_record_add_up(place: Path, changes: dict[str, Any]) -> None:
+    """A record is all that a client reports in a round, whatever a study calls it."""
+    account = account_for(place)
+    assert charge(account, study(**changes))
+    assert charge(account, study())
+
+
+def test_joining_shows_the_unit_and_what_is_declared() -> None:
+    lines = study(**SMALL).words()
+    (protects,) = [line for line in lines if line.startswith("protects: ")]
+    assert "by at most 1e-06 in the l2 norm" in protects
+    (declared,) = [line for line in lines if "DECLARED_SENSITIVITY)" in line]
+    assert declared.startswith("assumed, not checked: one person moves the losses of all experts")
+    assert "1e-06" in declared
+    assert any("for one person with one record that moves the losses" in line for line in lines)
+    absent = study(features=["absent clients"]).words()
+    assert any("participation stays the same" in line for line in absent)
+    assert any("(PUBLIC_PRESENCE)" in line for line in absent)
+
+
+def test_the_unit_is_in_the_log_and_cannot_be_edited(place: Path) -> None:
+    account = account_for(place, "part:0.001")
+    assert json.loads(account.export()[0])["content"]["unit"] == "part:0.001"
+    account.check()
+    raw = sqlite3.connect(place / "a" / FILE)
+    raw.execute("UPDATE account SET budget = replace(budget, '0.001\"', '1e-09\"')")
+    raw.commit()
+    raw.close()
+    with pytest.raises(InvalidValue, match="does not agree with its log"):
+        Account(place / "a").check()
+
+
+def test_an_account_without_a_unit_counts_in_records(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accounts of version 0.3.0 have none."""
+
+    def without(table: Any) -> bytes:
+        return canonical({k: v for k, v in table.items() if k != "unit"})
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hedgerow.deployment.account.canonical", without)
+        account = account_for(place)
+    assert "unit" not in json.loads(account.export()[0])["content"]
+    assert account.unit.words() == "one record of one client in one round"
+    account.check()
+    charge(account, study())
+    with pytest.raises(InvalidValue, match="counts in another unit"):
+        charge(account, study(**SMALL))

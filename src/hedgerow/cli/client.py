@@ -96,6 +96,13 @@ def init(
     delta: Annotated[
         str | None, typer.Option("--delta", help="Delta that all studies may spend. Default: 0.")
     ] = None,
+    unit: Annotated[
+        str,
+        typer.Option(
+            "--unit",
+            help="What the budget is for: event, event:NUMBER or part:NUMBER.",
+        ),
+    ] = "event",
     home: HomeFolder = None,
     json: Json = False,
     debug: Debug = False,
@@ -106,6 +113,11 @@ def init(
 
     The budget is a decimal number. It is set once and holds for all studies together. The printed
     public key goes into the study file of the server.
+
+    The unit is set once, too: event is one record of one client in one round, where a record is all
+    that a client reports in a round. A study that protects less is refused, because costs of
+    different units do not add up. event:8 is one of the 8 records that a client has in each round,
+    and part:0.001 a person who is declared to move the losses of a round by at most 0.001.
     """
     from hedgerow.core.validate import expect
     from hedgerow.deployment.account import Account
@@ -114,12 +126,13 @@ def init(
 
     place = Home(home).place(data)
     expect(decimal_of(budget) > 0, "--budget", budget, "> 0")
-    account = Account.make(place, name=data, epsilon=budget, delta=delta)
+    account = Account.make(place, name=data, epsilon=budget, delta=delta, unit=unit)
     document = {"data": data, "public_key": account.public_key, "folder": str(place)}
     if json:
-        print_json({**document, "budget": account.budget})
+        print_json({**document, "budget": account.budget, "unit": account.unit.words()})
         return
     _print(f"{data}: {account.spent_words()} is spent; kept in {place}")
+    _print(f"for {account.unit.words()}")
     _print("public key, for the server's study file:")
     _print(f'  {data} = "{account.public_key}"')
 
@@ -175,7 +188,7 @@ def join(
         _say(f"server key {manifest.server}")
         if not (route.secure or route.local):
             _say("not encrypted: everyone on the way to the server sees what the server sees")
-        _say(f"this data set: {account.spent_words()} is spent")
+        _say(f"this data set: {account.spent_words()} is spent, for {account.unit.words()}")
         _say("nothing is charged" if cost is None else f"joining charges {cost.curve.words()}")
         if yes:
             return True
@@ -358,7 +371,7 @@ def ledger(
     if not accounts:
         _print(f"no accounts in {place.folder}; make one with `hedgerow client init`")
     for account in accounts:
-        _print(f"{account.name}: {account.spent_words()} is spent")
+        _print(f"{account.name}: {account.spent_words()} is spent, for {account.unit.words()}")
         for charge in account.charges():
             _print(f"  {charge.time}  {charge.study.hex()[:16]}  {charge.title}: {charge.words}")
 
@@ -439,6 +452,7 @@ def _document(account: Account) -> dict[str, Any]:
     return {
         "data": account.name,
         "budget": account.budget,
+        "unit": account.unit.words(),
         "spent": account.spent_words(),
         "public_key": account.public_key,
         "studies": [

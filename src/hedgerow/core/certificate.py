@@ -166,6 +166,38 @@ class Site(Unit):
         )
 
 
+@dataclass(frozen=True)
+class Part(Unit):
+    """The unit is a declared part of `of`: a change of losses that is no larger than declared.
+
+    Nobody checks the declared numbers, so they are part of the unit and of its words. `least` and
+    `most` are the smallest and the largest of them, if each round has its own; they bound the
+    change of one round, of all clients and experts, in the l2 norm.
+    """
+
+    noun: ClassVar[str] = "person"
+    of: Unit
+    least: float
+    most: float
+
+    @property
+    def moves(self) -> str:
+        """What is declared, in words."""
+        most = f"at most {self.most:.6g}"
+        if self.least != self.most:
+            most = f"a declared number for each round, from {self.least:.6g} to {self.most:.6g},"
+        return f"moves the {self.record.charges} of all experts in one round by {most}"
+
+    def words(self) -> str:
+        return f"{self.of.words()} that {self.moves} in the l2 norm (declared, not checked)"
+
+    def adjacency(self) -> str:
+        return f"{self.of.adjacency()}; it {self.moves} in the l2 norm"
+
+    def formula(self) -> str:
+        return f"{self.of.formula()}, which {self.moves} in the l2 norm"
+
+
 def _unchanged(record: Record) -> str:
     place, prime = "j,s", "'"
     return f"{record.at(place)} = {record.at(place, prime)}"

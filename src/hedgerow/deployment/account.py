@@ -1,7 +1,8 @@
 """The account of a data set: the budget of all studies together, and what they have spent.
 
 The account outlives every study. Joining a study charges the whole certificate of the study at
-once, before anything is computed. A study that does not fit is refused.
+once, before anything is computed. A study that does not fit is refused, and so is one that protects
+less than the unit of the account: costs of different units do not add up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import round_down, round_up
+from hedgerow.core.units import covers, parse_unit, unit_text
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import Database, open_database
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 FILE, KEY = "data.db", "key.pem"
 CHARGED = "charged"
 """In the folder of a study that was charged: the digest, so that an old account is noticed."""
+EVENT = "event"
+"""The unit of an account that was made without one: one record of one client in one round."""
 SCHEMA = (
     chains.SCHEMA
     + """
@@ -86,8 +90,9 @@ class Account:
                 f"{self.folder} holds no account of a data set. "
                 "Make one with `hedgerow client init`."
             )
-        with self._open() as (_, name, budget, _):
+        with self._open() as (ledger, name, budget, _):
             self.name, self.budget = name, budget
+            self.unit = parse_unit(_settings(ledger)["unit"])
 
     @classmethod
     def make(
@@ -100,12 +105,17 @@ class Account:
         mu: str | float | None = None,
         rho: str | float | None = None,
         currency: Currency | None = None,
+        unit: str = EVENT,
     ) -> Account:
         """Make the account of a data set, and a key if the folder has none; it must be new.
 
         Budgets are decimals, such as "0.1", and are kept exactly. By default a budget of epsilon
         is counted in the pure currency, which is best for a few studies; `currency` chooses
         another one, in advance.
+
+        `unit` is what the budget is for: "event", one record of one client in one round; "event:8",
+        one of the 8 records that a client has in each round; or "part:0.001", a person who is
+        declared to move the losses of a round by at most 0.001. It is fixed for ever.
         """
         out = Path(folder)
         if (out / FILE).exists():
@@ -115,11 +125,12 @@ class Account:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         budget = {key: str(value) for key, value in given.items() if value is not None}
         start = _filter(budget, currency)
+        parse_unit(unit)
         key = public_hex(load_or_make(out / KEY))
         ledger = open_database(out / FILE, SCHEMA, wait_s=10.0)
         try:
             with ledger.transaction("account made"):
-                kept = {**budget, "currency": start.currency}
+                kept = {**budget, "currency": start.currency, "unit": unit}
                 text = canonical(kept).decode()
                 ledger.execute(
                     "INSERT INTO account VALUES(0, ?, ?, ?)", (name, text, start.to_bytes())
@@ -140,7 +151,8 @@ class Account:
                     f"Making the account in {self.folder} was interrupted. Delete {FILE} there, "
                     "then run `hedgerow client init` again."
                 )
-            budget = {k: v for k, v in json.loads(row[1]).items() if k != "currency"}
+            other = ("currency", "unit")
+            budget = {k: v for k, v in json.loads(row[1]).items() if k not in other}
             yield ledger, row[0], budget, Filter.from_bytes(bytes(row[2]))
         finally:
             ledger.close()
@@ -185,9 +197,31 @@ class Account:
                 "lost, make another account, with the budget that is left."
             )
 
+    def check_unit(self, algorithm: Algorithm) -> None:
+        """Raise `InvalidValue` if the study protects less than the unit of this account."""
+        for guarantee in algorithm.certificate.guarantees:
+            if guarantee.protects and not covers(guarantee.unit, self.unit):
+                own = unit_text(guarantee.unit)
+                other = f" --unit {own}" if own is not None and own != EVENT else ""
+                raise InvalidValue(
+                    f"This study protects {guarantee.unit.words()}. The account {self.name!r} "
+                    f"counts in another unit: {self.unit.words()}. Costs of the two do not add up. "
+                    "Nothing was charged. Ask the operator for a study that protects this unit"
+                    + (
+                        f", or join with an account for the unit of the study, which has its own "
+                        f"budget: `hedgerow client init --data NAME --budget EPSILON{other}`."
+                        if other
+                        else "."
+                    )
+                )
+
     def quote(self, algorithm: Algorithm) -> Guarantee:
-        """Return the guarantee that joining would charge; raise `BudgetSpent` if it is too much."""
+        """Return the guarantee that joining would charge.
+
+        Raises `BudgetSpent` if it is too much, and `InvalidValue` if its unit is too small.
+        """
         self.check_complete()
+        self.check_unit(algorithm)
         with self._open() as (_, _, budget, spent):
             return _worst(spent, algorithm, budget)[0]
 
@@ -218,6 +252,7 @@ class Account:
                         "a new study."
                     )
                 return known[1]
+            self.check_unit(algorithm)
             guarantee, after = _worst(spent, algorithm, budget)
             words, now = guarantee.words(), datetime.now(UTC).isoformat(timespec="seconds")
             with database.transaction("account charge"):
@@ -264,7 +299,7 @@ class Account:
 
     def check(self) -> bytes:
         """Check the log, the sum of all charges and the key; return the head of the log."""
-        with self._open() as (ledger, _, _, spent):
+        with self._open() as (ledger, name, _, spent):
             chain = Chain(ledger)
             head, found, charged = chain.check(), "0", []
             for entry in chain.entries():
@@ -273,7 +308,14 @@ class Account:
                     found = body["spent"]
                     charged.append(bytes.fromhex(body["study"]))
             listed = [bytes(s) for (s,) in ledger.execute("SELECT study FROM charge")]
-            if found != str(spent.odometer.units) or sorted(charged) != sorted(listed):
+            first = next(chain.entries(), None)
+            made = {} if first is None else json.loads(first.body)
+            kept = {"unit": EVENT, "name": name, "key": made.get("key"), **_settings(ledger)}
+            if (
+                found != str(spent.odometer.units)
+                or sorted(charged) != sorted(listed)
+                or kept != {"unit": EVENT, **made}
+            ):
                 raise InvalidValue(f"The account in {self.folder} does not agree with its log.")
         self.check_complete()
         self._read_key()
@@ -283,6 +325,12 @@ class Account:
         """The log as lines of JSON."""
         with self._open() as (ledger, _, _, _):
             return list(Chain(ledger).export())
+
+
+def _settings(ledger: Database) -> dict[str, str]:
+    """The budget, its currency and its unit, as they were set when the account was made."""
+    row = ledger.one("SELECT budget FROM account")
+    return {"unit": EVENT, **({} if row is None else json.loads(row[0]))}
 
 
 def _filter(budget: dict[str, str], currency: Currency | None) -> Filter:

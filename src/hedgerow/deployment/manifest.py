@@ -213,9 +213,23 @@ class Manifest:
             f"{self.title} ({self.digest.hex()[:16]})",
             f"{self.algorithm}, {size}, {'no limit on' if rounds is None else rounds} rounds",
             *self.resolved["guarantees_in_words"],
+            *self._protected(),
             f"if a client is silent, {rule_of(self.closing).words}",
         ]
         return lines if self.private else [*lines, NOT_PRIVATE]
+
+    def _protected(self) -> list[str]:
+        """The change that is hidden, and all that is declared about the data and not checked."""
+        found = [g for g in self.resolved["guarantees"] if g["stated"] is not None]
+        assumed = {name: text for g in found for name, text in g["assumes"].items()}
+        return [
+            *dict.fromkeys(f"protects: {guarantee['adjacency']}" for guarantee in found),
+            *(
+                f"assumed, not checked: {text} ({name})"
+                for name, text in sorted(assumed.items())
+                if name.startswith(("DECLARED_", "PUBLIC_"))
+            ),
+        ]
 
 
 def canonical(table: Any) -> bytes:
@@ -359,7 +373,7 @@ def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
         "stated": exact(list(guarantee.curve.stated())) if guarantee.protects else None,
         "colluding": guarantee.colluding,
         "horizon": guarantee.horizon,
-        "assumes": sorted(assumption.name for assumption in guarantee.assumes),
+        "assumes": {assumption.name: assumption.meaning for assumption in guarantee.assumes},
         "proof": None if guarantee.proof is None else guarantee.proof.words(),
     }
 

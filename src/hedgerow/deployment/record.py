@@ -146,6 +146,7 @@ def account_record(account: Account) -> AccountRecord:
     return AccountRecord(
         data=account.name,
         budget=account.budget,
+        unit=account.unit.words(),
         spent=account.spent_words(),
         charges=[
             ChargeRecord(charge.study.hex(), charge.title, charge.words, charge.time)

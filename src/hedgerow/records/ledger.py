@@ -25,6 +25,8 @@ class AccountRecord:
         The data set.
     budget
         What all studies together may spend; decimals.
+    unit
+        What the budget is for, in words; every study protects it, or more.
     spent
         What they have spent, in words.
     charges
@@ -35,6 +37,7 @@ class AccountRecord:
 
     data: str
     budget: dict[str, str]
+    unit: str
     spent: str
     charges: list[ChargeRecord]
     entries: int

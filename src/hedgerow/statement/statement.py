@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from hedgerow.core.certificate import Event, Person
+from hedgerow.core.certificate import Event, Part, Person
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect, nearest
 from hedgerow.records.ledger import LedgerRecord
@@ -78,13 +78,15 @@ class Statement:
             records,
             f"<= the {rounds} rounds of the run",
         )
-        for unit in (g.unit for g in self.algorithm.guarantees if g.unit.kind == Person.__name__):
-            self._check_person(unit)
+        for unit in (guarantee.unit for guarantee in self.algorithm.guarantees):
+            if unit.kind in (Person.__name__, Part.__name__):
+                self._check_person(unit)
 
     def _check_person(self, unit: UnitRecord) -> None:
         """Refuse details of a person that the unit does not cover."""
         records, spread = self.details.records_per_client or 1, self.details.clients_per_person or 1
-        most, spans = unit.parameters["appearances"], unit.parameters["may_span_clients"]
+        person = unit.parameters.get("of", unit.parameters)
+        most, spans = person["appearances"], person["may_span_clients"]
         covered = f"to be covered: the unit is {unit.words}"
         expect(spans or spread == 1, "clients_per_person", spread, covered)
         expect(records * spread <= most, "records of one person", records * spread, covered)

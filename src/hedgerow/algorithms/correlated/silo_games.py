@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.core.certificate import Person, Unit
+from hedgerow.core.certificate import Part, Unit
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Gains
@@ -33,7 +33,7 @@ def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
         second, (low, high) = first.copy(), RANGES.ranges(4)
         when = int(rng.integers(SETTING.rounds)) if rng.integers(3) else 0
         one, other = rng.permutation(4)[:2]
-        if not isinstance(unit, Person) or sensitivity is None:
+        if not isinstance(unit, Part) or sensitivity is None:
             first[when, one], second[when, one] = low[one], high[one]
             return first, second
         moved = np.broadcast_to(sensitivity, SETTING.rounds)[when] / np.sqrt(2)

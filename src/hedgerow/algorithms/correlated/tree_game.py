@@ -26,6 +26,7 @@ from hedgerow.core.certificate import (
     Channel,
     Composition,
     Event,
+    Part,
     Person,
     PrivacyCurve,
     Proof,
@@ -200,27 +201,24 @@ class TreeGame:
             entered=self.draws,
             **labels,
         )
-        unit, adjacency, assumed = self._unit()
+        unit, assumed = self._unit()
         guarantees = tuple(
             replace(
                 g,
                 unit=unit,
-                adjacency=adjacency,
+                adjacency=unit.adjacency(),
                 assumes=g.assumes | assumed if g.protects else g.assumes,
             )
             for g in found.guarantees
         )
         return replace(found, guarantees=guarantees)
 
-    def _unit(self) -> tuple[Unit, str, frozenset[Assumption]]:
+    def _unit(self) -> tuple[Unit, frozenset[Assumption]]:
         """What is protected: a record, or the part of one person in one round."""
         record, given = self.setting.family.record, self.sensitivity
         if given is None:
             unit = Event(record=of_own_expert(record) if self.silo else record)
-            return unit, unit.adjacency(), frozenset()
-        most = f"{float(np.max(given)):.6g}"
-        if isinstance(given, tuple):
-            most = f"a declared number for each round ({most} at most)"
+            return unit, frozenset()
         part = Record(
             f"{record.charge} change",
             "c",
@@ -230,13 +228,9 @@ class TreeGame:
             record.bounds,
         )
         person = Person(1, may_span_clients=True, record=part)
-        moves = f"moves the {record.charges} of all experts in one round by at most {most}"
-        text = f"one person {moves} in the l2 norm; this is not checked"
-        return (
-            person,
-            f"{person.adjacency()}; it {moves} in the l2 norm",
-            frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS}),
-        )
+        unit = Part(person, float(np.min(given)), float(np.max(given)), record=part)
+        text = f"one person {unit.moves} in the l2 norm; this is not checked"
+        return unit, frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS})
 
 
 def check_choices(reports: str, sensitivity: Sensitivity | None) -> None:

@@ -134,6 +134,7 @@ def _account(account: Account) -> Html:
             [
                 ("Data set", account.name),
                 ("Spent by all studies", joined(account.spent_words(), meter)),
+                ("Unit of the budget", account.unit.words()),
             ]
         ),
         table("What was charged", ("study", "joined", "cost", "digest"), rows)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import exp
 from pathlib import Path
 
-from hedgerow.core.certificate import Person, Site
+from hedgerow.core.certificate import Part, Person, Site
 from hedgerow.core.rounding import rounded_up
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.records.build import curve_of
@@ -181,6 +181,8 @@ def _covered(unit: UnitRecord) -> str:
     """Which persons a unit that is not a record covers."""
     if unit.kind == Site.__name__:
         return "It covers every person whose records are all at one client."
+    if unit.kind == Part.__name__:
+        return "A person with more records, or one who changes more than declared, is not covered."
     if unit.kind != Person.__name__:
         return ""
     spread = "" if unit.parameters["may_span_clients"] else ", or at several clients,"

@@ -50,7 +50,9 @@ def budget_words(statement: Statement) -> str:
             "A budget ledger is kept: each client charges the study to the account of its data "
             "set. The server does not see these accounts."
         )
-    return f"A budget ledger is kept for the data set {ledger.account.data!r}: {_spent(ledger)}."
+    account = ledger.account
+    whole = f"A budget ledger is kept for the data set {account.data!r}: {_spent(ledger)}."
+    return f"{whole} The budget is for {account.unit}; a study that protects less is refused."
 
 
 def _spent(ledger: LedgerRecord) -> str:
