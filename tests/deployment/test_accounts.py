@@ -16,7 +16,7 @@ import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.protocol import Algorithm
-from hedgerow.deployment.account import EVENT, FILE, Account, _worst
+from hedgerow.deployment.account import CHARGED, EVENT, FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient, fetch_manifest
 from hedgerow.deployment.keys import load_or_make, public_hex
@@ -213,10 +213,10 @@ def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
             return reply
 
     with pytest.raises(BudgetSpent):
-        StudyClient.join(place / "s", account, Direct(), server_key=manifest.server)
+        StudyClient.join(account, Direct(), server_key=manifest.server)
     assert server.joined == set()
     with pytest.raises(HedgerowError, match="not joined"):
-        StudyClient(place / "s", account, Direct())
+        StudyClient(account.study(manifest.digest), Direct())
     server.close()
 
 
@@ -250,15 +250,20 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
             assert isinstance(reply, bytes)
             return reply
 
-    StudyClient.join(place / "s", account, Direct(), server_key=manifest.server).close()
-    StudyClient(place / "s", account, Direct()).close()
+    StudyClient.join(account, Direct(), server_key=manifest.server).close()
+    folder = account.study(manifest.digest)
+    StudyClient(folder, Direct()).close()
     older = Account(place / "backup")
     assert older.public_key == account.public_key
-    with pytest.raises(InvalidValue, match="its charge is missing"):
-        StudyClient(place / "s", older, Direct())
     stranger = Account.make(place / "other", name="Other", epsilon="1")
-    with pytest.raises(InvalidValue, match="its key"):
-        StudyClient(place / "s", stranger, Direct())
+    for other, text in ((older, "its charge is missing"), (stranger, "its key")):
+        moved = shutil.copytree(folder, other.study(manifest.digest))
+        (moved / CHARGED).unlink()  # somebody hides that it was charged
+        with pytest.raises(InvalidValue, match=text):
+            StudyClient(moved, Direct())
+    outside = shutil.copytree(folder, place / "outside")
+    with pytest.raises(InvalidValue, match="not inside the folder of its data set"):
+        StudyClient(outside, Direct())
     server.close()
 
 
@@ -269,7 +274,7 @@ def test_an_account_from_a_backup_is_refused(place: Path, built_once: None) -> N
     backup = (account.folder / FILE).read_bytes()
     folder = account.folder / "studies" / study.manifest.digest.hex()[:16]
     link = SimulatedLink(study)
-    client = StudyClient.join(folder, account, link, server_key=study.manifest.server)
+    client = StudyClient.join(account, link, server_key=study.manifest.server)
     client.close()
     account.check()
     for file in account.folder.glob(f"{FILE}*"):
@@ -280,7 +285,7 @@ def test_an_account_from_a_backup_is_refused(place: Path, built_once: None) -> N
         restored.check,
         lambda: restored.quote(algorithm),
         lambda: restored.charge(study.manifest, algorithm, bytes(16)),
-        lambda: StudyClient(folder, restored, link),
+        lambda: StudyClient(folder, link),
     ):
         with pytest.raises(InvalidValue, match=r"lacks the charge of the study .* an old copy"):
             work()

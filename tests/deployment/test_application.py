@@ -24,7 +24,7 @@ from hedgerow.cli import client as client_command
 from hedgerow.cli import serve as serve_command
 from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.deployment import application, launching, logs
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import Account, study_folder
 from hedgerow.deployment.application import Application, Port, answer_lines
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.config import from_table, server_options
@@ -286,7 +286,7 @@ def test_a_port_in_use_makes_no_study(tmp_path: Path) -> None:
 
 def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
     home, digest = Home(tmp_path), bytes(32)
-    folder = home.study("ward", digest)
+    folder = study_folder(home.place("ward"), digest)
     folder.mkdir(parents=True)
     plain = Route("http://a:1", unencrypted=True)
     home.keep_route(folder, plain)
@@ -297,7 +297,7 @@ def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
     assert (folder / "route.json").stat().st_mode & 0o777 == 0o600
     with pytest.raises(InvalidValue, match="other has not joined a study"):
         home.one("other")
-    home.keep_route(_made(home.study("wing", digest)), route)
+    home.keep_route(_made(study_folder(home.place("wing"), digest)), route)
     with pytest.raises(InvalidValue, match="Several studies were joined"):
         home.one()
     with pytest.raises(InvalidValue, match="to be a name"):
@@ -386,7 +386,7 @@ def test_an_interrupted_join_says_what_was_charged(
         again = hedgerow(*join, "--yes")
         assert "epsilon = 1 of 10" in again.out
         home = Home(tmp_path / "home")
-        home.keep_route(_made(home.study("known", bytes(32))), Route("https://a:1"))
+        home.keep_route(_made(study_folder(home.place("known"), bytes(32))), Route("https://a:1"))
         digest = one.study.manifest.digest.hex()[:16]
         assert f"run --data known --study {digest}" in hedgerow(*join, "--yes").out
 

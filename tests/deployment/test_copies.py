@@ -177,12 +177,12 @@ def test_restored_server_waits_for_every_hello(study: SimulatedStudy, place: Pat
 
 def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place: Path) -> None:
     learner = in_third_round(study)
-    clone = copy(study, 0, place / "clone")
+    clone = Path(shutil.copytree(study.account(0).folder, place / "clone"))  # the whole machine
     learner.observe(2, LOSSES[2, 0])
     learner.client.advance()
     exchange = learner.client.exchange + 1
     study.kill(0)
-    original = study.place(0)
+    original = study.account(0).folder
     study._places[study.manifest.clients[0]] = clone
     twin = study.learner(0)
     twin.client._greeted = True  # software that does not ask first
@@ -294,9 +294,7 @@ def test_a_second_ledger_of_a_copied_account_is_refused(place: Path, study: Simu
     for _ in range(3):
         learner.client.advance()
     assert learner.client.greeted
-    second = StudyClient.join(
-        place / "second", copied, SimulatedLink(study), server_key=study.manifest.server
-    )
+    second = StudyClient.join(copied, SimulatedLink(study), server_key=study.manifest.server)
     second.advance()  # it learns to which process of the server it speaks
     with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
         second.advance()

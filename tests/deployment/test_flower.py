@@ -8,11 +8,13 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,13 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.deployment.account import Account
+from hedgerow.cli.client import verify as client_verify
+from hedgerow.deployment.account import FILE, Account
 from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.flower import Place, Turn, answer_turn, take_turn
 from hedgerow.deployment.keys import load_or_make, public_hex
-from hedgerow.deployment.manifest import Manifest
+from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import KEY, StudyServer
 from hedgerow.engines.loop import Engine
 from support.paths import ROOT
@@ -55,8 +59,7 @@ def prepared(
     StudyServer.create(place / "server", manifest).close()
     study = manifest.digest.hex()
     return manifest, [
-        Place(place / name, place / f"{name}-study", manifest.server, study, seed is not None)
-        for name in names
+        Place(place / name, manifest.server, study, seed is not None) for name in names
     ]
 
 
@@ -101,7 +104,7 @@ def plays(places: list[Place]) -> np.ndarray:
 
     found = []
     for one in places:
-        client = StudyClient(one.ledger, Account(one.account), TurnLink({}))
+        client = StudyClient(one.ledger, TurnLink({}))
         found.append(np.stack(client.plays()))
         client.check()
         client.close()
@@ -124,9 +127,62 @@ def test_secure_noise_is_charged_once(place: Path) -> None:
         assert len(Account(one.account).charges()) == 1
 
 
+def test_the_ledger_lies_under_its_account(place: Path) -> None:
+    """Outside it, an account from a backup accepted a second study of the whole budget."""
+    manifest, places = prepared(place, seed=None)
+    another = replace(manifest, title="Another study of the same budget")
+    backups = [(one.account / FILE).read_bytes() for one in places]
+    turns(place, places, drawn())
+    for one, backup in zip(places, backups, strict=True):
+        assert one.ledger.parent.parent == one.account
+        for file in one.account.glob(f"{FILE}*"):
+            file.unlink()
+        (one.account / FILE).write_bytes(backup)
+        restored = Account(one.account)
+        for work in (
+            restored.check,
+            lambda account=restored: account.quote(rebuild(manifest)),
+            lambda account=restored: account.charge(another, rebuild(manifest), bytes(16)),
+        ):
+            with pytest.raises(hr.InvalidValue, match="an old copy"):
+                work()
+
+
+def test_ledgers_under_flower_are_checked_and_stated(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest, places = prepared(place, seed=None)
+    turns(place, places, drawn())
+    assert client_verify(home=place) == 0
+    shown = capsys.readouterr().out
+    for one in places:
+        assert f"study {manifest.digest.hex()[:16]} of {one.account.name}: ok" in shown
+        stated = read_deployment(one.ledger).ledger
+        assert stated.account is not None
+        assert len(stated.account.charges) == 1
+    damage(places[0].ledger)
+    assert client_verify(home=place) == 1
+    assert "study" in capsys.readouterr().out
+
+
+def damage(ledger: Path) -> None:
+    """Change one byte of a logged hash."""
+    raw = sqlite3.connect(ledger / "study.db")
+    raw.execute("UPDATE outbox SET hash = zeroblob(32)")
+    raw.commit()
+    raw.close()
+
+
+def test_a_node_with_another_folder_for_the_ledger_is_told_why_not() -> None:
+    with pytest.raises(hr.InvalidValue, match=r"always inside the folder of its account\. Leave"):
+        Place.of({"account": "a", "ledger": "b", "server-key": "c", "study": "d"})
+    with pytest.raises(hr.InvalidValue, match="64 hex digits"):
+        assert Place(Path("a"), "b", "../c").ledger
+
+
 def test_a_study_that_was_not_agreed_to_is_not_joined(place: Path) -> None:
     _, places = prepared(place, seed=None)
-    other = Place(places[0].account, places[0].ledger, places[0].server_key, "00" * 32)
+    other = Place(places[0].account, places[0].server_key, "00" * 32)
     server = StudyServer(place / "server")
     first = take_turn(other, {}, b"", application(drawn(), 0))
     replies = answer_turn(server, {0: first.requests})
@@ -177,7 +233,7 @@ def test_an_old_welcome_is_refused(place: Path) -> None:
 
 def test_a_node_without_a_place_is_told_how_to_start() -> None:
     with pytest.raises(hr.InvalidValue, match="does not name 'server-key'"):
-        Place.of({"account": "a", "ledger": "b", "study": "c"})
+        Place.of({"account": "a", "study": "c"})
 
 
 # -- Flower itself ---------------------------------------------------------------------------------
@@ -280,8 +336,8 @@ def _nodes(
     for i, place in enumerate(places):
         np.save(out / f"losses-{i}.npy", losses[:, i])
         config = (
-            f'account="{place.account}" ledger="{place.ledger}" '
-            f'server-key="{place.server_key}" study="{place.study}" seeded=true'
+            f'account="{place.account}" server-key="{place.server_key}" '
+            f'study="{place.study}" seeded=true'
         )
         own = [supernode, "--insecure", "--superlink", f"127.0.0.1:{port}"]
         commands.append(

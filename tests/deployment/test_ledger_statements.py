@@ -68,7 +68,6 @@ class Place:
         learners = [
             ClientLearner(
                 StudyClient.join(
-                    self.home.study(names[one], manifest.digest),
                     accounts[names[one]],
                     Direct(server),
                     server_key=manifest.server,

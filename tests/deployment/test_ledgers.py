@@ -24,7 +24,7 @@ import hedgerow.deployment.server
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import study_folder
 from hedgerow.deployment.chain import Chain, Entry, check_entries, check_lines
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.database import (
@@ -81,10 +81,17 @@ def cut_everywhere(
     return found
 
 
-def client_state(account: Account) -> Callable[[Path], tuple[int, ...]]:
+def client_state(account: Path, digest: bytes) -> Callable[[Path], tuple[int, ...]]:
+    """What the ledger of a client shows, with a copy of its account from before."""
+
     def look(folder: Path) -> tuple[int, ...]:
+        data = folder.parent / "data"
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.copytree(account, data)
+        shutil.rmtree(study_folder(data, digest))
+        shutil.copytree(folder, study_folder(data, digest))
         try:
-            client = StudyClient(folder, account, NO_LINK)
+            client = StudyClient(study_folder(data, digest), NO_LINK)
         except HedgerowError:
             return ()  # cut before the study was joined
         client.check()
@@ -124,8 +131,9 @@ def test_a_torn_release_did_not_happen(study: SimulatedStudy, place: Path) -> No
     log = study.place(0) / "study.db-wal"
     before = log.stat().st_size
     exchange = learner.client.exchange + 1
+    before_it = Path(shutil.copytree(study.account(0).folder, place / "before"))
     learner.observe(3, LOSSES[3, 0])  # the last round before an exchange makes the release
-    look = client_state(study.account(0))
+    look = client_state(before_it, study.manifest.digest)
     states = cut_everywhere(study, 0, place, 293, before, look)
     assert len(states) > 20
     assert {state[1] for state in states[:-1]} == {exchange - 1}

@@ -230,7 +230,7 @@ def parties(place: Path) -> tuple[Any, Account, Manifest]:
 def refused(place: Path, account: Account, key: Any, manifest: Manifest, pinned: str) -> str:
     link = Fixed(key.sign(manifest.signed_text), manifest.to_bytes())
     with pytest.raises(HedgerowError) as refusal:
-        StudyClient.join(place / "study", account, link, server_key=pinned)
+        StudyClient.join(account, link, server_key=pinned)
     assert account.charges() == []
     return str(refusal.value)
 
@@ -255,7 +255,7 @@ def test_nothing_is_charged_for_a_wrong_manifest(place: Path, parties: Any) -> N
     assert "epsilon" in refused(place, account, key, big, pinned)
     seeded = made(server=pinned, roster=manifest.roster, seed=1)
     assert "the noise comes from a seed" in refused(place, account, key, seeded, pinned)
-    assert not (place / "study" / "study.db").exists() or account.charges() == []
+    assert not list(account.folder.glob("studies/*/charged"))
 
 
 def test_a_flipped_byte_of_a_signed_manifest(place: Path, parties: Any) -> None:
@@ -278,7 +278,7 @@ def test_somebody_may_say_no(place: Path, parties: Any) -> None:
         return False
 
     with pytest.raises(InvalidValue, match="Nothing was charged"):
-        StudyClient.join(place / "study", account, link, server_key=manifest.server, agree=no)
+        StudyClient.join(account, link, server_key=manifest.server, agree=no)
     assert account.charges() == []
     assert shown[0] == manifest
     assert shown[2].curve.stated() == (0.5, 0.0)

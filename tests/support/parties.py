@@ -77,9 +77,7 @@ def open_client(root: Path, index: int, route: Route) -> ClientLearner:
     link = RecordingLink(HttpLink(route), root / f"wire-{name}")
     key = (root / "server.key").read_text()
     account = Account(root / f"data-{name}")
-    return ClientLearner(
-        StudyClient.join(root / f"study-{name}", account, link, server_key=key, seeded=True)
-    )
+    return ClientLearner(StudyClient.join(account, link, server_key=key, seeded=True))
 
 
 def run_client(root: str, index: int, route: Mapping[str, Any], pause: float) -> int:
@@ -230,9 +228,8 @@ class Deployed:
                 exchange: {counted[index, exchange].hex()} for exchange in range(1, exchanges + 1)
             }
             assert sent == own, f"{name} sent two messages for one release, or one uncounted"
-            ledger = StudyClient(
-                self.root / f"study-{name}", Account(self.root / f"data-{name}"), _NoLink()
-            )
+            account = Account(self.root / f"data-{name}")
+            ledger = StudyClient(account.study(self.manifest.digest), _NoLink())
             ledger.check()
             assert ledger.exchange == exchanges
             plays.append(np.stack(ledger.plays()))

@@ -58,10 +58,8 @@ class Served:
         name = self.study.manifest.clients[index]
         account = Account(self.root / f"data-{name}")
         key = self.study.manifest.server
-        place = self.root / f"study-{name}"
         return ClientLearner(
             StudyClient.join(
-                place,
                 account,
                 self.link() if link is None else link,
                 server_key=key,

@@ -279,9 +279,7 @@ def _play(folder: str, clients: tuple[int, ...], exchanges: int, pipe: Connectio
     def joined(index: int, link: HttpLink) -> ClientLearner:
         name = f"client-{index:03d}"
         account = Account(root / f"data-{name}")
-        return ClientLearner(
-            StudyClient.join(root / f"study-{name}", account, link, server_key=key)
-        )
+        return ClientLearner(StudyClient.join(account, link, server_key=key))
 
     learners = [joined(index, link) for index, link in zip(clients, links, strict=True)]
 

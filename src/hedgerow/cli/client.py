@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hedgerow.core.certificate import Guarantee
     from hedgerow.core.protocol import Algorithm
     from hedgerow.deployment.account import Account
+    from hedgerow.deployment.home import Joined
     from hedgerow.deployment.manifest import Manifest
 
 HomeFolder = Annotated[
@@ -173,7 +174,7 @@ def join(
     """
     prepare(plugin)
     from hedgerow.core.errors import Interrupted, InvalidValue
-    from hedgerow.deployment.client import StudyClient, fetch_manifest
+    from hedgerow.deployment.client import StudyClient
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.http_client import HttpLink, Route
 
@@ -202,11 +203,10 @@ def join(
     before = account.spent_words()
     try:
         with closing(HttpLink(route, PATIENCE)) as link:
-            manifest, _ = fetch_manifest(link, server_key)
-            folder = place.study(data, manifest.digest)
             study = StudyClient.join(
-                folder, account, link, server_key=server_key, agree=agree, seeded=seeded
+                account, link, server_key=server_key, agree=agree, seeded=seeded
             )
+            manifest, folder = study.manifest, study.folder
             with closing(study):
                 place.keep_route(folder, route)
                 study.advance()  # the server gets the signature
@@ -425,9 +425,8 @@ def verify(
     else:
         for name in place.accounts() if only is None else [only]:
             check(f"account of {name}", lambda name=name: place.account(name).check())
-        for one in place.joined(only):
-            account = place.account(one.data)
-            check(f"study {one.study} of {one.data}", lambda one=one, a=account: _checked(one, a))
+        for one in place.ledgers(only):
+            check(f"study {one.study} of {one.data}", lambda one=one: _checked(one))
     if json:
         print_json({"ledgers": rows})
     else:
@@ -437,11 +436,11 @@ def verify(
     return 0 if all(row["ok"] for row in rows) else 1
 
 
-def _checked(joined: Any, account: Account) -> bytes:
+def _checked(joined: Joined) -> bytes:
     """The head of the ledger of a study, which must not be in use."""
     from hedgerow.deployment.client import NoLink, StudyClient
 
-    study = StudyClient(joined.folder, account, NoLink())
+    study = StudyClient(joined.folder, NoLink())
     try:
         return study.check()
     finally:

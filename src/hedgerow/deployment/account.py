@@ -33,7 +33,7 @@ from hedgerow.privacy.odometer import BudgetSpent, Filter
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-FILE, KEY = "data.db", "key.pem"
+FILE, KEY, STUDIES = "data.db", "key.pem", "studies"
 CHARGED = "charged"
 """In the folder of a study that was charged: the digest, so that an old account is noticed."""
 EVENT = "event"
@@ -140,6 +140,23 @@ class Account:
             ledger.close()
         return cls(out)
 
+    @classmethod
+    def around(cls, study: str | Path) -> Account:
+        """The account in whose folder the folder of a study is."""
+        place = Path(study).absolute()
+        data = place.parent.parent
+        if place.parent.name != STUDIES or not (data / FILE).is_file():
+            raise InvalidValue(
+                f"{place} is not inside the folder of its data set: {data} holds no account "
+                f"({FILE}). The ledger of a study is always in the folder {STUDIES} of the account "
+                "that was charged; move it back there."
+            )
+        return cls(data)
+
+    def study(self, digest: bytes) -> Path:
+        """The folder of the ledger of a study, which is always inside that of its account."""
+        return study_folder(self.folder, digest)
+
     @contextmanager
     def _open(self) -> Iterator[tuple[Database, str, dict[str, str], Filter]]:
         """The ledger, the name, the budget, and the filter as it stands."""
@@ -187,7 +204,7 @@ class Account:
 
     def check_complete(self) -> None:
         """Raise `InvalidValue` if a study that was charged here is missing from the account."""
-        marks = self.folder.glob(f"studies/*/{CHARGED}")
+        marks = self.folder.glob(f"{STUDIES}/*/{CHARGED}")
         joined = {mark.read_text(encoding="utf-8").strip() for mark in marks}
         missing = sorted(joined - {charge.study.hex() for charge in self.charges()})
         if missing:
@@ -325,6 +342,11 @@ class Account:
         """The log as lines of JSON."""
         with self._open() as (ledger, _, _, _):
             return list(Chain(ledger).export())
+
+
+def study_folder(account: Path, digest: bytes) -> Path:
+    """The folder of a study inside the folder of its account."""
+    return account / STUDIES / digest.hex()[:16]
 
 
 def _settings(ledger: Database) -> dict[str, str]:

@@ -81,25 +81,23 @@ class StudyClient(ClientLedger):
     Parameters
     ----------
     folder
-        The folder with the ledger `study.db`, made by `StudyClient.join`.
-    account
-        The account of the data set.
+        The folder with the ledger `study.db`, made by `StudyClient.join` inside the folder of the
+        account.
     link
         How to reach the server.
     """
 
-    def __init__(self, folder: str | Path, account: Account, link: Link) -> None:
+    def __init__(self, folder: str | Path, link: Link) -> None:
         if not (Path(folder) / FILE).is_file():
             raise NotJoined(f"{folder} holds no study. Join one first.")
+        self.account, self.link = Account.around(folder), link
         super().__init__(Path(folder))
-        self.account, self.link = account, link
         with self._database.closed_if_it_fails():
             self._load()
 
     @classmethod
     def join(
         cls,
-        folder: str | Path,
         account: Account,
         link: Link,
         *,
@@ -110,6 +108,7 @@ class StudyClient(ClientLedger):
     ) -> Self:
         """Join a study: check its manifest, charge the account, and make its ledger.
 
+        The ledger is in the folder of the account, where an old copy of the account is noticed.
         Nothing is charged if the manifest is not signed by `server_key`, if the algorithm that is
         rebuilt here differs in any bit, if its noise comes from a seed, if this client's key is not
         in the manifest, if the budget does not suffice, or if `agree` returns False. A join that
@@ -117,8 +116,6 @@ class StudyClient(ClientLedger):
 
         Parameters
         ----------
-        folder
-            The folder for the ledger. A study has one ledger.
         account
             The account of the data set.
         link
@@ -146,7 +143,7 @@ class StudyClient(ClientLedger):
                 f"{manifest.title!r}. Send it to the operator of the server: only a new study can "
                 "include it."
             )
-        out = Path(folder)
+        out = account.study(manifest.digest)
         database = open_database(out / FILE, SCHEMA)
         try:
             kept = database.named()
@@ -170,7 +167,7 @@ class StudyClient(ClientLedger):
                 (out / CHARGED).write_text(manifest.digest.hex() + "\n", encoding="utf-8")
         finally:
             database.close()
-        return cls(out, account, link)
+        return cls(out, link)
 
     def _load(self) -> None:
         database = self._database

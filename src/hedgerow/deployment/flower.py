@@ -23,11 +23,12 @@ import numpy.typing as npt
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import Account, study_folder
 from hedgerow.deployment.client import NotJoined, StudyClient
 from hedgerow.deployment.learner import ClientLearner
-from hedgerow.deployment.manifest import Manifest
+from hedgerow.deployment.manifest import KEY, Manifest
 from hedgerow.deployment.server import StudyServer, Wait
 
 PAUSE = 1.0  # seconds between two turns in which nothing happened
@@ -61,9 +62,7 @@ class Place:
     Parameters
     ----------
     account
-        The folder of the account of the data set.
-    ledger
-        The folder for the ledger of the study.
+        The folder of the account of the data set. The ledger of the study is inside it.
     server_key
         The server's public key, from a source you trust.
     study
@@ -73,7 +72,6 @@ class Place:
     """
 
     account: Path
-    ledger: Path
     server_key: str
     study: str
     seeded: bool = False
@@ -82,19 +80,30 @@ class Place:
     def of(cls, config: Mapping[str, Any]) -> Place:
         """The place that the configuration of a SuperNode names.
 
-        >>> given = {"account": "a", "ledger": "b", "server-key": "c", "study": "d"}
-        >>> Place.of(given).ledger.name
-        'b'
+        >>> given = {"account": "/srv/ward-3", "server-key": "c", "study": "d"}
+        >>> Place.of(given).account.name
+        'ward-3'
         """
-        missing = [key for key in ("account", "ledger", "server-key", "study") if key not in config]
+        missing = [key for key in ("account", "server-key", "study") if key not in config]
         if missing:
             raise InvalidValue(
                 f"The SuperNode does not name {missing[0]!r}. Start it with --node-config "
-                '\'account="..." ledger="..." server-key="..." study="..."\'.'
+                '\'account="..." server-key="..." study="..."\'.'
             )
-        account, ledger = Path(str(config["account"])), Path(str(config["ledger"]))
-        seeded = config.get("seeded", False) is True
-        return cls(account, ledger, str(config["server-key"]), str(config["study"]), seeded)
+        if "ledger" in config:
+            raise InvalidValue(
+                "The SuperNode names a folder for the ledger. A ledger is always inside the folder "
+                "of its account. Leave `ledger` out of --node-config."
+            )
+        account, seeded = Path(str(config["account"])), config.get("seeded", False) is True
+        return cls(account, str(config["server-key"]), str(config["study"]), seeded)
+
+    @property
+    def ledger(self) -> Path:
+        """The folder of the ledger of the study."""
+        known = bool(KEY.fullmatch(self.study.lower()))
+        expect(known, "study", self.study[:80], "to be the digest of a manifest, 64 hex digits")
+        return study_folder(self.account, bytes.fromhex(self.study))
 
 
 @dataclass
@@ -177,9 +186,8 @@ def take_turn(place: Place, replies: Replies, challenge: bytes, losses: Losses) 
 
 def _opened(place: Place, link: TurnLink) -> TurnClient | None:
     """The client; joined first if it has not joined yet. None: the manifest is not here yet."""
-    account = Account(place.account)
     try:
-        return TurnClient(place.ledger, account, link)
+        return TurnClient(place.ledger, link)
     except NotJoined:
         pass
 
@@ -189,8 +197,7 @@ def _opened(place: Place, link: TurnLink) -> TurnClient | None:
 
     try:
         return TurnClient.join(
-            place.ledger,
-            account,
+            Account(place.account),
             link,
             server_key=place.server_key,
             agree=agreed,

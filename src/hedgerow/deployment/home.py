@@ -1,7 +1,8 @@
 """Where a client keeps what it must not lose: the account and key of a data set, and its studies.
 
 HOME/NAME/                     the account and the key of one data set
-HOME/NAME/studies/DIGEST/      the ledger of one study on it, and how to reach its server
+HOME/NAME/studies/DIGEST/      the ledger of one study on it, and how to reach its server (under
+                               Flower nobody needs to know)
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import platformdirs
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect
-from hedgerow.deployment.account import FILE, Account
+from hedgerow.deployment import client_ledger
+from hedgerow.deployment.account import CHARGED, FILE, STUDIES, Account
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.learner import ClientLearner
@@ -91,10 +93,6 @@ class Home:
         """The data sets that have an account."""
         return sorted(file.parent.name for file in self.folder.glob(f"*/{FILE}"))
 
-    def study(self, data: str, digest: bytes) -> Path:
-        """The folder of a study on a data set."""
-        return self.place(data) / "studies" / digest.hex()[:16]
-
     def keep_route(self, folder: Path, route: Route) -> None:
         """Remember how to reach the server of a study."""
         table = {
@@ -105,9 +103,18 @@ class Home:
         part.chmod(0o600)  # a proxy may need a password
         part.replace(folder / ROUTE)
 
+    def ledgers(self, data: str | None = None) -> Iterator[Joined]:
+        """The studies that were joined, of one data set or of all, over HTTP or Flower."""
+        kept = sorted(self.folder.glob(f"*/{STUDIES}/*/{client_ledger.FILE}"))
+        for folder in (file.parent for file in kept):
+            found = Joined(folder, folder.parent.parent.name, folder.name)
+            whole = (folder / ROUTE).is_file() or (folder / CHARGED).is_file()
+            if whole and data in (None, found.data):
+                yield found
+
     def joined(self, data: str | None = None, study: str = "") -> Iterator[Joined]:
-        """The studies that were joined, of one data set or of all."""
-        for file in sorted(self.folder.glob(f"*/studies/*/{ROUTE}")):
+        """The studies that `hedgerow client join` has joined, of one data set or of all."""
+        for file in sorted(self.folder.glob(f"*/{STUDIES}/*/{ROUTE}")):
             found = Joined(file.parent, file.parent.parent.parent.name, file.parent.name)
             if data in (None, found.data) and found.study.startswith(study.lower()[:16]):
                 yield found
@@ -115,7 +122,7 @@ class Home:
     def open(self, joined: Joined, route: Route | None = None) -> ClientLearner:
         """Open a study that was joined; `route` replaces the way to its server."""
         link = HttpLink(joined.route() if route is None else route)
-        return _Opened(StudyClient(joined.folder, self.account(joined.data), link), link)
+        return _Opened(StudyClient(joined.folder, link), link)
 
     def one(self, data: str | None = None, study: str = "") -> Joined:
         """The only study that was joined; raises if there are none or several."""

@@ -170,12 +170,11 @@ class Launch:
         route = Route(self.url, proxy="")
         for name in self.manifest.clients:
             link = HttpLink(route, 30.0)
-            place = self.home.study(name, self.manifest.digest)
             account = self.home.account(name)
             StudyClient.join(
-                place, account, link, server_key=self.manifest.server, seeded=self._seeded
+                account, link, server_key=self.manifest.server, seeded=self._seeded
             ).close()
-            self.home.keep_route(place, route)
+            self.home.keep_route(account.study(self.manifest.digest), route)
             link.close()
         for name in self.manifest.clients:
             command = ("client", "run", "--data", name, "--home", str(self.home.folder))
@@ -289,10 +288,9 @@ class Launch:
         finally:
             server.close()
         for joined in self.home.joined():
-            account = self.home.account(joined.data)
-            account.check()
-            ledger = StudyClient(joined.folder, account, NoLink())
+            ledger = StudyClient(joined.folder, NoLink())
             try:
+                ledger.account.check()
                 heads[ledger.name] = ledger.check().hex()
             finally:
                 ledger.close()

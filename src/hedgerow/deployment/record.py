@@ -105,14 +105,8 @@ def _of_server(place: Path) -> Deployed:
 
 
 def _of_client(place: Path) -> Deployed:
-    data = place.parent.parent
-    if not (data / accounts.FILE).is_file():
-        raise InvalidValue(
-            f"{place} is not inside the folder of its data set: there is no {accounts.FILE} in "
-            f"{data}. Give the folder where the study was joined."
-        )
-    account = Account(data)
-    client = StudyClient(place, account, NoLink())
+    client = StudyClient(place, NoLink())
+    account = client.account
     try:
         head, manifest = client.check(), client.manifest
         _check_begin(client.chain, "join", manifest, place)

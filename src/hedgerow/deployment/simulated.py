@@ -22,7 +22,7 @@ from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
 from hedgerow.deployment import wire
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import Account, study_folder
 from hedgerow.deployment.client import NotJoined, StudyClient
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import hooked
@@ -147,20 +147,16 @@ class SimulatedStudy:
         self.watch = Watch()
         self._late: list[bytes] = []
         self._places = {"server": folder / "server"}
-        for name in manifest.clients:
-            self._places |= {
-                name: folder / f"study-{name}",
-                f"data-{name}": folder / f"data-{name}",
-            }
+        self._places |= {name: folder / f"data-{name}" for name in manifest.clients}
         self._lives = 0
         self._stepping = 0  # the client that takes a step
-        self._images: dict[str, Path] = {}  # folders as they were when a party died
+        self._image: Path | None = None  # the folder of a party as it was when it died
         self.server: StudyServer | None = None
         self.learners: dict[int, ClientLearner | None] = dict.fromkeys(range(len(manifest.clients)))
 
     def account(self, client: int) -> Account:
         """The account of a client's data set."""
-        return Account(self._places[f"data-{self.manifest.clients[client]}"])
+        return Account(self._places[self.manifest.clients[client]])
 
     # -- parties -----------------------------------------------------------------------------------
 
@@ -169,14 +165,12 @@ class SimulatedStudy:
         running = self.learners[client]
         if running is not None:
             return running
-        name = self.manifest.clients[client]
-        place, account = self._places[name], self.account(client)
-        link = SimulatedLink(self)
+        account, link = self.account(client), SimulatedLink(self)
         try:
-            opened = self._client_kind(place, account, link)
+            opened = self._client_kind(self.place(client), link)
         except NotJoined:
             key = self.manifest.server
-            opened = self._client_kind.join(place, account, link, server_key=key, seeded=True)
+            opened = self._client_kind.join(account, link, server_key=key, seeded=True)
         made = ClientLearner(opened)
         self.learners[client] = made
         return made
@@ -197,8 +191,7 @@ class SimulatedStudy:
         What was written stays, in a new folder: the file and its write-ahead log, as they were when
         the party died.
         """
-        images = self._images or self._imaged(who)
-        self._images = {}
+        image, self._image = self._image or self._imaged(who), None
         party: StudyServer | ClientLearner | None
         if isinstance(who, str):
             party, self.server = self.server, None
@@ -206,25 +199,23 @@ class SimulatedStudy:
             party, self.learners[who] = self.learners[who], None
         if party is not None:
             party.close()
-        for name, image in images.items():
-            if self._places[name].is_dir():
-                shutil.rmtree(self._places[name])
-            self._places[name] = image
+        name = self._name(who)
+        shutil.rmtree(self._places[name])
+        self._places[name] = image
 
-    def _imaged(self, who: str | int) -> dict[str, Path]:
-        """Copy the folders of a party as they are."""
-        name = who if isinstance(who, str) else self.manifest.clients[who]
+    def _imaged(self, who: str | int) -> Path:
+        """Copy the folder of a party as it is."""
+        place = self._places[self._name(who)]
         self._lives += 1
-        images = {}
-        for part in (name,) if isinstance(who, str) else (name, f"data-{name}"):
-            images[part] = self.folder / f"{part}.{self._lives}"
-            if self._places[part].is_dir():
-                shutil.copytree(self._places[part], images[part])
-        return images
+        return Path(shutil.copytree(place, place.with_suffix(f".{self._lives}")))
+
+    def _name(self, who: str | int) -> str:
+        return who if isinstance(who, str) else self.manifest.clients[who]
 
     def place(self, who: str | int) -> Path:
         """Where the ledger of a party is now."""
-        return self._places[who if isinstance(who, str) else self.manifest.clients[who]]
+        own = self._places[self._name(who)]
+        return own if isinstance(who, str) else study_folder(own, self.manifest.digest)
 
     def restore(self, who: str | int, copy: Path) -> None:
         """Kill a party and put a copy of its folder back, as after a restored backup."""
@@ -277,7 +268,7 @@ class SimulatedStudy:
     def _at_point(self, name: str) -> None:
         if name.startswith(self.faults.only) and self._happens(self.faults.crash):
             self.watch.deaths[name] += 1
-            self._images = self._imaged("server" if name.startswith("server") else self._stepping)
+            self._image = self._imaged("server" if name.startswith("server") else self._stepping)
             raise Crash(name)
 
     # -- the game ----------------------------------------------------------------------------------
