@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.deployment import wire
+from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment import releases, wire
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import Distrusted, StudyClient
+from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.learner import ClientLearner, NoReply
+from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.server import Wait
 from hedgerow.deployment.simulated import SimulatedLink, SimulatedStudy, small_study
 from hedgerow.deployment.wire import Code, Refused
@@ -30,9 +33,17 @@ def study(place: Path, built_once: None) -> SimulatedStudy:
     )
 
 
-def copy(study: SimulatedStudy, who: str | int, to: Path) -> Path:
-    """A copy of a ledger, as a backup makes it."""
-    return Path(shutil.copytree(study.place(who), to))
+def copy(study: SimulatedStudy, who: str | int, to: Path, whole: bool = False) -> Path:
+    """A copy of a ledger, as a backup makes it; `whole`: of a client's account, with its ledgers."""
+    place = study.account(who).folder if whole and isinstance(who, int) else study.place(who)
+    return Path(shutil.copytree(place, to))
+
+
+OLD = (Refused, Distrusted, InvalidValue)
+WHO_KNOWS = pytest.mark.parametrize(
+    ("whole", "who"), [(False, "the account knows of it"), (True, "the server has seen of it")]
+)
+"""Without its account a copy is refused by the account; with it, by the server."""
 
 
 def sent(study: SimulatedStudy) -> dict[tuple[int, int], set[bytes]]:
@@ -48,46 +59,204 @@ def in_third_round(study: SimulatedStudy) -> ClientLearner:
     return study.learner(0)
 
 
-def test_restored_client_is_refused_before_it_releases(study: SimulatedStudy, place: Path) -> None:
+@WHO_KNOWS
+def test_restored_client_is_refused_before_it_releases(
+    study: SimulatedStudy, place: Path, whole: bool, who: str
+) -> None:
     play_until(study, LOSSES, 3)
-    backup = copy(study, 0, place / "backup")
+    backup = copy(study, 0, place / "backup", whole)
     play_until(study, LOSSES, 5)
     before = sent(study)
-    study.restore(0, backup)
-    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+    study.restore(0, backup, whole)
+    with pytest.raises(OLD, match=f"older than what {who}"):
         study.learner(0).predict()
     assert sent(study) == before
 
 
-def test_restored_client_is_refused_after_any_contact(study: SimulatedStudy, place: Path) -> None:
+@WHO_KNOWS
+def test_restored_client_is_refused_after_any_contact(
+    study: SimulatedStudy, place: Path, whole: bool, who: str
+) -> None:
     """A copy from just before the last upload, too."""
     learner = in_third_round(study)
-    backup = copy(study, 0, place / "backup")
+    backup = copy(study, 0, place / "backup", whole)
     learner.observe(2, LOSSES[2, 0])
     assert not learner.client.advance()  # one more release; its answer does not exist yet
     before = sent(study)
-    study.restore(0, backup)
-    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+    study.restore(0, backup, whole)
+    with pytest.raises(OLD, match=f"older than what {who}"):
         study.learner(0).predict(tries=5)
     assert sent(study) == before
 
 
-def test_restored_client_is_refused_after_a_hello(place: Path, built_once: None) -> None:
+@WHO_KNOWS
+def test_restored_client_is_refused_after_a_hello(
+    place: Path, built_once: None, whole: bool, who: str
+) -> None:
     """Plays that draw noise are in the log, and a hello shows the log."""
     study = small_study(
         place, clients=1, experts=8, horizon=40, algorithm="uniform", choices={}, seed=None
     )
     study.learner(0).predict()
     study.learner(0).observe(0, np.zeros(8))
-    backup = copy(study, 0, place / "backup")
+    backup = copy(study, 0, place / "backup", whole)
     for at in range(1, 6):
         study.learner(0).predict()
         study.learner(0).observe(at, np.zeros(8))
     study.kill(0)
     study.learner(0).predict()  # a new process has said hello
-    study.restore(0, backup)
-    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+    study.restore(0, backup, whole)
+    with pytest.raises(OLD, match=f"older than what {who}"):
         study.learner(0).predict()
+
+
+def test_study_and_server_restored_together_release_nothing(
+    study: SimulatedStudy, place: Path
+) -> None:
+    """Both copies agree with each other. It was one more release of the same record each time."""
+    play_until(study, LOSSES, 3)
+    backups = {who: copy(study, who, place / f"backup {who}") for who in ("server", 0, 1)}
+    play_until(study, LOSSES, 5)
+    before = sent(study)
+    assert max(map(len, before.values())) == 1
+    for _ in range(3):
+        for who, backup in backups.items():
+            study.restore(who, backup)
+        for client in (0, 1):
+            with pytest.raises(InvalidValue, match="older than what the account knows of it"):
+                study.learner(client)
+        assert sent(study) == before
+
+
+def test_plays_restored_with_the_server_are_not_drawn_again(place: Path, built_once: None) -> None:
+    """No message is sent between these plays, so the server cannot know of them."""
+    study = small_study(
+        place, clients=1, experts=8, horizon=40, algorithm="uniform", choices={}, seed=None
+    )
+    study.learner(0).predict()
+    study.learner(0).observe(0, np.zeros(8))
+    backups = {who: copy(study, who, place / f"backup {who}") for who in ("server", 0)}
+    study.learner(0).predict()
+    for who, backup in backups.items():
+        study.restore(who, backup)
+    with pytest.raises(InvalidValue, match="older than what the account knows of it"):
+        study.learner(0)
+
+
+def test_a_counter_that_is_older_than_its_study_catches_up(
+    study: SimulatedStudy, place: Path
+) -> None:
+    """The account was restored from a backup and has every charge; the study's ledger is new."""
+    play_until(study, LOSSES, 3)
+    study.kill(0)
+    backup = counter(study).read_bytes()
+    play_until(study, LOSSES, 5)
+    newest = copy(study, 0, place / "newest")
+    study.kill(0)
+    counter(study).write_bytes(backup)
+    study.learner(0)  # it is brought up to date
+    play_until(study, LOSSES, 6)
+    study.restore(0, newest)
+    with pytest.raises(InvalidValue, match="older than what the account knows of it"):
+        study.learner(0)
+
+
+def counter(study: SimulatedStudy) -> Path:
+    (file,) = (study.account(0).folder / "releases").iterdir()
+    return file
+
+
+def test_a_torn_count_is_the_one_before_it(study: SimulatedStudy, place: Path) -> None:
+    """Power fails while a release is counted: it was not sent, and the client goes on."""
+    learner = in_third_round(study)
+    before = copy(study, 0, place / "before")
+    old = counter(study).read_bytes()
+    learner.observe(2, LOSSES[2, 0])
+    study.kill(0)
+    after, new = copy(study, 0, place / "after"), counter(study).read_bytes()
+    assert [old[:512] == new[:512], old[512:] == new[512:]].count(True) == 1
+    at = next(i for i in range(1024) if old[i] != new[i])
+    for torn in (new[: at + 3] + old[at + 3 :], old):
+        counter(study).write_bytes(torn)
+        for ledger in (before, after):
+            study.restore(0, ledger)
+            study.learner(0)
+            study.kill(0)
+            counter(study).write_bytes(torn)
+    counter(study).write_bytes(new)
+    study.restore(0, before)
+    with pytest.raises(InvalidValue, match="older than what the account knows of it"):
+        study.learner(0)
+    study.restore(0, after)
+    play_until(study, LOSSES, 8)
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_study_without_its_counter_is_refused(study: SimulatedStudy, how: str) -> None:
+    play_until(study, LOSSES, 3)
+    study.kill(0)
+    if how == "missing":
+        counter(study).unlink()
+    else:
+        counter(study).write_bytes(bytes(1024))
+    with pytest.raises(InvalidValue, match=f"{how}.* Put it back, or join a new study"):
+        study.learner(0)
+
+
+def test_a_count_that_cannot_be_written_sends_nothing(
+    study: SimulatedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = in_third_round(study)
+    before = sent(study)
+
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(releases, "_sync", full)
+        with pytest.raises(LedgerFailed, match=r"could not be written: .* Nothing was sent"):
+            learner.observe(2, LOSSES[2, 0])
+        with pytest.raises(LedgerFailed):  # it is closed for good
+            learner.client.advance()
+    assert sent(study) == before
+    study.kill(0)
+    play_until(study, LOSSES, 8)
+    assert study.learner(0).over
+
+
+def test_what_leaves_a_client_is_counted_on_disk_before(
+    study: SimulatedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    left: set[tuple[int, int]] = set()
+    real, carry = releases._sync, study.carry
+
+    def noted(file: int) -> None:
+        real(file)
+        synced.append(file)
+
+    def carried(request: bytes) -> bytes | None:
+        if request[:1] == wire.Upload.kind:
+            message = wire.unpack(request, study.manifest.digest, wire.Upload)
+            left.add((message.client, message.exchange))
+            assert len(synced) >= len(left)
+            account = study.account(message.client).folder
+            assert Releases(account, study.manifest.digest).count > message.count
+        return carry(request)
+
+    monkeypatch.setattr(releases, "_sync", noted)
+    study.carry = carried
+    play_until(study, LOSSES, 5)
+    assert len(left) >= 8
+
+
+def test_a_second_copy_of_a_ledger_in_the_same_account(study: SimulatedStudy) -> None:
+    play_until(study, LOSSES, 3)
+    folder = study.place(0)
+    clone = shutil.copytree(folder, folder.with_name("clone"))
+    with pytest.raises(InvalidValue, match="Two copies would release twice"):
+        StudyClient(clone, SimulatedLink(study))
+    play_until(study, LOSSES, 5)
 
 
 def test_copy_that_is_not_older_goes_on(study: SimulatedStudy, place: Path) -> None:
@@ -211,8 +380,8 @@ def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place:
 def test_an_old_welcome_does_not_help(study: SimulatedStudy, place: Path) -> None:
     """Somebody between client and server shows a recorded welcome again."""
     play_until(study, LOSSES, 3)
-    backup = copy(study, 0, place / "backup")
-    study.restore(0, backup)
+    backup = copy(study, 0, place / "backup", whole=True)
+    study.restore(0, backup, whole=True)
     client = study.learner(0).client
     recorded: list[bytes | None] = []
     real = client.link
@@ -228,7 +397,7 @@ def test_an_old_welcome_does_not_help(study: SimulatedStudy, place: Path) -> Non
     assert isinstance(recorded[-1], bytes)
     welcome = recorded[-1]
     play_until(study, LOSSES, 5)
-    study.restore(0, backup)
+    study.restore(0, backup, whole=True)
 
     class Replaying:
         def call(self, request: bytes) -> bytes | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.core.errors import HedgerowError
+from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import to_units
 from hedgerow.core.messages import decode
 from hedgerow.deployment.client import Distrusted, Release, StudyClient
@@ -31,7 +31,9 @@ POINTS = {
     *("client ledger written", "client ledger committed"),
     *("client join written", "client join committed"),
     *("client start written", "client start committed"),
+    *("client counter made",),
     *("client release written", "client release committed"),
+    *("client counting", "client counted"),
     *("client called",),
     *("client answer held",),
     *("client observation written", "client observation committed"),
@@ -229,6 +231,16 @@ class SendsFirst(StudyClient):
         return made
 
 
+class CountsFirst(StudyClient):
+    """Lets the account count a release before it is on disk."""
+
+    def _made(self, exchange: int) -> Release:
+        made = super()._made(exchange)
+        self._counter.note(self.chain)
+        point("client counted too early")
+        return made
+
+
 class AnswersFirst(StudyServer):
     """Returns replies before they are on disk; the next request commits them."""
 
@@ -255,7 +267,7 @@ def noticed(place: Path, seed: int | None, faults: Faults, **mutant: Any) -> str
     losses = drawn(16, 2, 3)
     try:
         study = played(place, "sparse vector", losses, seed, faults, 6, **mutant)
-    except (Refused, Distrusted) as error:
+    except (Refused, Distrusted, InvalidValue) as error:
         return str(error)
     found = study.violations(losses)
     study.close()
@@ -271,6 +283,15 @@ def test_sending_before_recording_is_noticed(
 
 
 @pytest.mark.parametrize("seed", [5, None])
+def test_counting_before_recording_is_noticed(
+    place: Path, built_once: None, seed: int | None
+) -> None:
+    """It stops an honest client, whose ledger then looks like an old copy."""
+    faults = Faults(crash=0.3, only="client counted too early")
+    assert "older than what the account" in noticed(place, seed, faults, client_kind=CountsFirst)
+
+
+@pytest.mark.parametrize("seed", [5, None])
 def test_answering_before_committing_is_noticed(
     place: Path, built_once: None, seed: int | None
 ) -> None:
@@ -283,6 +304,7 @@ def test_mutants_without_crashes_pass(place: Path, built_once: None) -> None:
     """So it is the crashes that show them."""
     assert noticed(place / "a", 5, Faults(), client_kind=SendsFirst) == ""
     assert noticed(place / "b", 5, Faults(), server_kind=AnswersFirst) == ""
+    assert noticed(place / "c", 5, Faults(), client_kind=CountsFirst) == ""
 
 
 def test_a_crash_is_not_an_error() -> None:

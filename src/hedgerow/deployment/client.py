@@ -4,14 +4,15 @@ A release is one transaction: the noise is drawn, the message signed and stored,
 saved, together with the report before it. It is sent after the commit, and until it is answered the
 same bytes are sent again. An answer is committed with the report that follows it: until then it can
 be had again, by the same bytes. Before anything is released, both sides show how far they are: a
-ledger restored from a copy is refused.
+ledger restored from a copy is refused. So is one without a release that the account has counted.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -33,6 +34,7 @@ from hedgerow.deployment.database import open_database, point
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.manifest import KEY, NOT_PRIVATE, Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
+from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 
 
@@ -159,6 +161,7 @@ class StudyClient(ClientLedger):
                     with database.transaction("client ledger"):
                         database.name(study=manifest.digest, ledger=kept["ledger"])
                 words = account.charge(manifest, algorithm, kept["ledger"])
+                Releases.make(account.folder, manifest.digest)
                 with database.transaction("client join"):
                     database.name(manifest=manifest.to_bytes(), signature=signature)
                     body = manifest.digest + kept["ledger"] + words.encode()
@@ -181,12 +184,19 @@ class StudyClient(ClientLedger):
         self.study = self.manifest.digest
         self._rule = rule_of(self.manifest.closing)
         self.account.check_complete()
+        if self.folder.absolute() != self.account.study(self.study).absolute():
+            raise InvalidValue(
+                f"The ledger in {self.folder} is that of the study {self.study.hex()[:16]}. Two "
+                "copies would release twice: delete this one, or rename its folder."
+            )
         name = self.manifest.name_of(self.account.public_key)
         if name is None or not self.account.paid(self.manifest, kept["ledger"]):
             raise InvalidValue(
                 f"The ledger in {self.folder} does not belong to the account "
                 f"{self.account.name!r}: its key or its charge is missing there."
             )
+        self._counter = database.beside = Releases(self.account.folder, self.study)
+        self._counter.check(self.chain)
         self.name, self.index = name, self.manifest.index(name)
         self._greeted = self._parted = False
         self.boot = wire.UNKNOWN
@@ -322,10 +332,18 @@ class StudyClient(ClientLedger):
             if row is not None:
                 due = Release(*row)
             else:
-                with self._database.transaction("client release"):
+                with self._drawing("client release"):
                     due = self._made(exchange)
             self._due = due
         return self._due
+
+    @contextmanager
+    def _drawing(self, name: str) -> Iterator[None]:
+        """A transaction whose noise is shown after it; the account counts it in between."""
+        with self._database.transaction(name):
+            yield
+        with self._database.closed_if_it_fails():
+            self._counter.note(self.chain)
 
     def _made(self, exchange: int) -> Release:
         """Draw the noise, sign the message, store both it and the next state; inside a transaction.
@@ -474,7 +492,7 @@ class StudyClient(ClientLedger):
             if not self._mine.used and awake is None:
                 self._game = game._replace(state=state, play=play, awake=None, last=play)
                 return play
-            with self._database.transaction("client play"):
+            with self._drawing("client play"):
                 if self._mine.used:
                     where = game.round.to_bytes(8, "little")
                     self.chain.add("play", where + wire.hash_of(array_bytes(play)))
@@ -510,7 +528,7 @@ class StudyClient(ClientLedger):
         if game.play is None:
             raise InvalidValue("The round is not played yet. Call play() first.")
         if self._last_before_release:
-            with self._database.transaction("client release"):
+            with self._drawing("client release"):
                 self._observed(reports, found, save=False)
                 due = self._made(game.exchange + 1)
             self._due = due

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.privacy.secure.process import Home
@@ -61,6 +61,12 @@ class LedgerFailed(HedgerowError):
     """A ledger cannot be used any more: a transaction failed. Nothing was sent; open it again."""
 
 
+class Closing(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None: ...
+
+
 class Database:
     """One SQLite file that this object alone uses, until it is closed or a transaction fails.
 
@@ -74,6 +80,8 @@ class Database:
         self._durable = True
         self._begun = False
         self.held = False
+        self.beside: Closing | None = None
+        """What closes with this ledger."""
 
     def _use(self) -> sqlite3.Connection:
         self._home.require("ledger")
@@ -179,6 +187,8 @@ class Database:
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
+        if self.beside is not None:
+            self.beside.close()
 
     @property
     def failed(self) -> bool:

@@ -217,10 +217,13 @@ class SimulatedStudy:
         own = self._places[self._name(who)]
         return own if isinstance(who, str) else study_folder(own, self.manifest.digest)
 
-    def restore(self, who: str | int, copy: Path) -> None:
-        """Kill a party and put a copy of its folder back, as after a restored backup."""
+    def restore(self, who: str | int, copy: Path, whole: bool = False) -> None:
+        """Kill a party and put a copy of its ledger back, as after a restored backup.
+
+        `whole`: the copy is that of a client's account, with everything in it.
+        """
         self.kill(who)
-        place = self.place(who)
+        place = self._places[self._name(who)] if whole else self.place(who)
         shutil.rmtree(place)
         shutil.copytree(copy, place)
 
