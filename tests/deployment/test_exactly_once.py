@@ -39,7 +39,8 @@ POINTS = {
     *("client observation written", "client observation committed"),
     *("server create written", "server create committed"),
     *("server opening written", "server opening committed"),
-    *("server take written", "server take committed"),
+    *("server take written", "server take committed", "server take forgotten"),
+    *("server start forgotten",),
 }
 
 

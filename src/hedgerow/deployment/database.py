@@ -174,6 +174,25 @@ class Database:
             raise
         point(f"{name} held")
 
+    def forget(self, name: str) -> None:
+        """Leave nothing in the files but what the tables hold now; outside a transaction.
+
+        The write-ahead log still holds what was overwritten or deleted. All of it is moved into the
+        ledger, where deleted content is zeros (`secure_delete`), and the log is cut to nothing.
+        """
+        connection = self._use()
+        try:
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise sqlite3.OperationalError("its log is in use")
+        except sqlite3.Error as error:
+            self._abandon()
+            raise LedgerFailed(
+                f"The log of the ledger {self.path} could not be emptied: {error}. Check the disk, "
+                "then start again."
+            ) from error
+        point(f"{name} forgotten")
+
     def begin(self) -> None:
         """Begin to write, inside `batch`."""
         if not self._begun:

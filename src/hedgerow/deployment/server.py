@@ -41,8 +41,11 @@ CREATE TABLE IF NOT EXISTS game(
     state BLOB NOT NULL, noise BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS joined(client INTEGER PRIMARY KEY, message BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS upload(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL, payload BLOB,
+    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
     counted INTEGER, PRIMARY KEY(client, exchange)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS payload(
+    client INTEGER NOT NULL, exchange INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY(client, exchange)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS head(
     client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL);
@@ -185,9 +188,14 @@ class StudyServer:
         self._open: dict[int, _Open] = {
             client: _Open(bytes(found), self._bounded(bytes(payload), exchange))
             for client, exchange, found, payload in database.execute(
-                "SELECT client, exchange, hash, payload FROM upload WHERE counted IS NULL"
-            )
+                "SELECT client, exchange, hash, data FROM upload JOIN payload "
+                "USING (client, exchange) WHERE counted IS NULL"
+            ).fetchall()
         }
+        self._fresh: dict[int, tuple[int, bytes]] = {}  # payloads of this batch, not written yet
+        self._stored = bool(self._open)  # whether payloads of the open exchange are on disk
+        self._traces = True  # of a process that was killed, perhaps
+        self._forget("server start")
 
     # -- what comes in -----------------------------------------------------------------------------
 
@@ -209,7 +217,9 @@ class StudyServer:
                     replies.append(self._handle(data))
                 except Refused as refusal:
                     replies.append(wire.pack_refusal(refusal.code, refusal.text, self._boot))
+            self._keep_payloads()
         self._published = self.exchange
+        self._forget("server take")
         if self.exchange != before:  # some that wait have their answer now
             replies = [self._ready(reply) for reply in replies]
         return replies
@@ -323,16 +333,43 @@ class StudyServer:
         entered = self._rule.enters(exchange, self.exchange + 1)
         counts = entered is not None and self._is_open(entered)
         self._database.begin()
-        kept = (message.payload, None) if counts else (None, DROPPED)
-        row = (client, exchange, found, *kept)
-        self._database.execute("INSERT INTO upload VALUES(?, ?, ?, ?, ?)", row)
+        row = (client, exchange, found, None if counts else DROPPED)
+        self._database.execute("INSERT INTO upload VALUES(?, ?, ?, ?)", row)
         self._note_head(client, message.count, message.head)
         where = client.to_bytes(4, "little") + exchange.to_bytes(8, "little")
         self.chain.add("upload", where + found)
         if counts:
             self._open[client] = _Open(found, upload)
+            self._fresh[client] = exchange, message.payload
         self._close_if_complete()
         return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
+
+    def _keep_payloads(self) -> None:
+        """Write the payloads of this batch that wait for others, inside its transaction."""
+        for client, (exchange, payload) in self._fresh.items():
+            row = (client, exchange, payload)
+            self._database.execute("INSERT INTO payload VALUES(?, ?, ?)", row)
+            self._stored = True
+        self._fresh.clear()
+
+    def _drop_payloads(self) -> None:
+        """Delete what an answer has counted; exact sums of one client leave no trace.
+
+        With local trust payloads are noisy, and are kept for checks.
+        """
+        if self.algorithm.certificate.trust != "central":
+            self._keep_payloads()
+            return
+        self._traces |= self._stored or len(self._open) == 1  # then the sum is that of one client
+        self._fresh.clear()
+        self._database.execute("DELETE FROM payload")
+        self._stored = False
+
+    def _forget(self, name: str) -> None:
+        """After a commit: leave no trace of payloads that were on disk and are counted."""
+        if self._traces:
+            self._database.forget(name)
+            self._traces = False
 
     def _is_open(self, exchange: int) -> bool:
         """Whether this exchange comes next."""
@@ -443,6 +480,7 @@ class StudyServer:
         with self._database.transaction("server close"):
             self._answer_exchange()
         self._published = self.exchange
+        self._forget("server close")
         return True
 
     def _answer_exchange(self) -> None:
@@ -463,10 +501,7 @@ class StudyServer:
         self._database.execute(
             "UPDATE upload SET counted = ? WHERE counted IS NULL", (self.exchange,)
         )
-        if self.algorithm.certificate.trust == "central":  # exact sums: keep them no longer
-            self._database.execute(
-                "UPDATE upload SET payload = NULL WHERE counted = ?", (self.exchange,)
-            )
+        self._drop_payloads()
         self._last_counted, self._open = set(self._open), {}
         self._say(broadcast, receipts)
         self._broadcast = broadcast
