@@ -20,6 +20,7 @@ from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.record import is_deployment, read_deployment
+from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.server import KEY, StudyServer, Wait
 from hedgerow.records.schema import STAMP
 from hedgerow.statement.details import Details
@@ -213,7 +214,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
     "the last entry is gone": (
         FIRST,
         "DELETE FROM log WHERE n >= (SELECT max(n) - 1 FROM log)",
-        "do not agree with the log",
+        "older than what the account knows of it",
     ),
     "a release is gone": (FIRST, "DELETE FROM outbox WHERE exchange = 1", "do not agree"),
     "a charge": (ACCOUNT, "DELETE FROM charge WHERE title = 'First study'", "lacks the charge"),
@@ -273,8 +274,17 @@ def test_a_log_of_another_study_is_refused(copied: Place) -> None:
         database.execute("UPDATE kv SET value = ? WHERE name = ?", (value, name))
     database.commit()
     database.close()
-    with pytest.raises(HedgerowError, match="does not begin with the study"):
+    with pytest.raises(HedgerowError, match=r"is that of the study .* which has its own folder"):
         read_deployment(second)
+    shutil.rmtree(first)
+    second.rename(first)
+    with pytest.raises(HedgerowError, match="older than what the account knows of it"):
+        read_deployment(first)
+    for one in (first.parent.parent / "releases").iterdir():  # somebody makes the counter fit
+        one.unlink()
+    Releases.make(first.parent.parent, bytes.fromhex(first.name))
+    with pytest.raises(HedgerowError, match="does not begin with the study"):
+        read_deployment(first)
 
 
 def test_a_ledger_in_use_is_refused(copied: Place) -> None:

@@ -186,8 +186,9 @@ class StudyClient(ClientLedger):
         self.account.check_complete()
         if self.folder.absolute() != self.account.study(self.study).absolute():
             raise InvalidValue(
-                f"The ledger in {self.folder} is that of the study {self.study.hex()[:16]}. Two "
-                "copies would release twice: delete this one, or rename its folder."
+                f"The ledger in {self.folder} is that of the study {self.study.hex()[:16]}, which "
+                "has its own folder. Two copies would release twice: delete this one or, if it is "
+                f"the only one, move it to {self.account.study(self.study)}."
             )
         name = self.manifest.name_of(self.account.public_key)
         if name is None or not self.account.paid(self.manifest, kept["ledger"]):

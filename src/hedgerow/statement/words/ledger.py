@@ -35,8 +35,9 @@ def after_a_crash(statement: Statement) -> str:
         )
     return (
         "If a process dies, it goes on from its ledger and sends the same bytes again: nothing is "
-        "released twice. A ledger that was restored from a copy is refused; then a new study is "
-        "needed, and for a person in both the numbers of both add up."
+        "released twice. A ledger that was restored from a copy is refused, by the other side or "
+        "by the account, which counts releases. Then a new study is needed, and for a person in "
+        "both the numbers of both add up."
     )
 
 
@@ -88,7 +89,18 @@ def ledger_words(statement: Statement) -> list[str]:
     texts.append(
         f"The log {'; that '.join(logs)}. Every hash was computed again for this statement."
     )
-    return [*texts, f"If a client is silent, {rule_of(ledger.closing).words}."]
+    return [*texts, _kept(statement), f"If a client is silent, {rule_of(ledger.closing).words}."]
+
+
+def _kept(statement: Statement) -> str:
+    """How long the server keeps the upload of one client."""
+    if statement.algorithm.trust != "central":
+        return "The server keeps every upload; it contains the client's noise."
+    return (
+        "The server keeps the exact upload of a client only until its exchange is answered; then "
+        "it is overwritten, and only sums over clients remain. If the server is killed at that "
+        "moment, this happens when it starts again."
+    )
 
 
 def _account_log(account: AccountRecord) -> str:
