@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,12 @@ EXPOSED = [
 @pytest.mark.parametrize("name", EXPOSED)
 def test_no_lie_of_many_learns_more(name: str) -> None:
     assert f"{GAMES:,} games" in lying_servers_learn_no_more(FORMS[name], games=GAMES)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_field_of_a_broadcast_has_limits(name: str) -> None:
+    algorithm = built(FORMS[name], games_of(FORMS[name]).setting)
+    assert set(algorithm.broadcasts) == {f.name for f in fields(algorithm.broadcast)}
 
 
 def test_every_form_without_a_trusted_server_is_tried() -> None:

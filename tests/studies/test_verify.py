@@ -177,7 +177,13 @@ def rough(params: Any, pair: Any) -> Any:
 
 
 def declared() -> hr.Model:
-    known: dict[str, Any] = {"steepest": 2.0, "smooth": 3.0, "convex": True, "radius": 5.0, "largest": 9.0}
+    known: dict[str, Any] = {
+        "steepest": 2.0,
+        "smooth": 3.0,
+        "convex": True,
+        "radius": 5.0,
+        "largest": 9.0,
+    }
     return hr.Model(rough, {"slope": [0.0, 0.0]}, features=(2,), **known)
 
 

@@ -103,7 +103,7 @@ class Deployed:
         sent, found, start = [broadcast], [Exchange((), broadcast)], 0
         parties = [_Party(algorithm.client.start(noise)) for noise in noises]
         for party in parties:
-            party.state = algorithm.client.receive(party.state, _travelled(broadcast))
+            party.state = self._received(party, 0, broadcast)
         entered: dict[int, list[Counted]] = {}
         while broadcast.rounds is not None and start + broadcast.rounds < block.rounds:
             rounds, number = broadcast.rounds, len(sent)
@@ -122,10 +122,16 @@ class Deployed:
             found.append(Exchange(tuple(counted), broadcast))
             for party in parties:
                 if party.back is None or party.back == number:
-                    for missed in sent[party.at + 1 :]:
-                        party.state = algorithm.client.receive(party.state, _travelled(missed))
+                    for exchange, missed in enumerate(sent[party.at + 1 :], party.at + 1):
+                        party.state = self._received(party, exchange, missed)
                     party.at, party.back = number, None
         return found
+
+    def _received(self, party: _Party, exchange: int, broadcast: Any) -> Any:
+        """The state of a client after a broadcast, through the door of every deployed client."""
+        arrived = decode(type(broadcast), encode(broadcast))
+        self.algorithm.admit(arrived, exchange)
+        return self.algorithm.client.receive(party.state, arrived)
 
     def _played(self, party: _Party, block: Block, client: int, rounds: range, noise: Any) -> Any:
         """The upload after the client has played some rounds."""
@@ -144,11 +150,6 @@ class Deployed:
         party.back = one.exchange + by if by else None
         for into in self.entering(self.rule, one.exchange, one.exchange + by):
             entered.setdefault(into, []).append(one)
-
-
-def _travelled(message: Any) -> Any:
-    """The message as it arrives."""
-    return decode(type(message), encode(message))
 
 
 def require_deployable(algorithm: Algorithm) -> None:
