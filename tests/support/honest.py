@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from hedgerow.core.broadcast_range import Between, Numbers
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -180,6 +181,10 @@ class NoisySums(AlgorithmSpec):
             else self._central(setting, curve, mechanism),
             upload=Report,
             broadcast=Sums,
+            broadcasts={
+                "rounds": Between(self.every, self.every),
+                "losses": Numbers.noisy(setting.experts, setting.clients),
+            },
         )
 
     @property

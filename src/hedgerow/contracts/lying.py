@@ -61,7 +61,7 @@ def lying_servers_learn_no_more(
     for number, one in enumerate(kinds):
         algorithm = built(one, games_of(one).setting)
         try:
-            algorithm.require_bounded_messages()
+            algorithm.require_known_broadcasts()
         except Unsupported as refusal:
             raise BrokenContract(str(refusal)) from refusal
         unit = units(algorithm)[0]

@@ -363,14 +363,18 @@ class Algorithm:
                     f"Expected {kind}.{name} of exchange {exchange} to be {words}."
                 )
 
-    def require_bounded_messages(self) -> None:
-        """Raise unless the range of every field is known and sums of exact uploads stay exact."""
+    def require_known_broadcasts(self) -> None:
+        """Raise unless every field of a broadcast has limits."""
         for f in fields(self.broadcast):
             if f.name not in self.broadcasts:
                 raise Unsupported(
                     f"{self.name} does not say what {self.broadcast.__name__}.{f.name} may be, so "
                     "clients could not refuse a server that lies. It cannot be deployed."
                 )
+
+    def require_bounded_messages(self) -> None:
+        """Raise unless the range of every field is known and sums of exact uploads stay exact."""
+        self.require_known_broadcasts()
         for f in fields(self.upload):
             known = self.ranges.get(f.name)
             if known is None:
