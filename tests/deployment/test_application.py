@@ -121,6 +121,24 @@ def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
     study.close()
 
 
+def test_no_body_is_read_before_the_token_is_checked() -> None:
+    """A stranger who announces 16 MiB is refused at once, and sends none of it."""
+    port = Port(lambda request: {}, 0)
+    thread = threading.Thread(target=port.serve, daemon=True)
+    thread.start()
+    for token, length, expected in (
+        ("x" * 16, str(2**24), b"HTTP/1.1 401 "),
+        (port.token, "9" * 5000, b"HTTP/1.1 413 "),
+    ):
+        head = f"POST /observe HTTP/1.1\r\nHost: 127.0.0.1:{port.server_port}\r\n"
+        head += f"Authorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port.server_port), timeout=10) as stranger:
+            stranger.sendall(head.encode())
+            assert stranger.recv(2**16).startswith(expected)
+    port.shutdown()
+    thread.join(10)
+
+
 def test_a_client_that_cannot_write_ends() -> None:
     def fail(request: Any) -> dict[str, Any]:
         raise LedgerFailed("the disk is full")

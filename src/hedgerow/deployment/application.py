@@ -37,6 +37,8 @@ from hedgerow.deployment.logs import log_error
 from hedgerow.deployment.pages.html import SAFE
 
 LARGEST = 2**24  # bytes of one request
+LONGEST = 20  # digits of its length
+SHORT = 2**16  # bytes of a request that is refused
 REQUESTS = ("predict", "observe", "status")
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 TOKEN = "port.token"
@@ -143,7 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/healthz":
             self._reply(200, {"ok": True})
         elif path in ("/predict", "/status"):
-            self._answer(json.dumps({"do": path[1:]}))
+            if self._is_allowed():
+                self._answer(json.dumps({"do": path[1:]}))
         elif (page := self._port.pages.get(path)) is not None:
             if "token=" in self.path:
                 self._enter(path)
@@ -156,14 +159,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
+        ending, self.close_connection = self.close_connection, True  # unless the body is read
         if urlsplit(self.path).path not in ("/predict", "/observe"):
-            self.close_connection = True
             self._reply(404, {"error": "There is no such path. POST goes to /predict or /observe."})
-        elif not length.isdecimal() or int(length) > LARGEST:
-            self.close_connection = True
+        elif not length.isdecimal() or len(length) > LONGEST or int(length) > LARGEST:
             self._reply(413, {"error": f"A request has at most {LARGEST} bytes."})
-        else:
+        elif self._is_allowed():  # first: nobody else makes this process read and keep a body
+            self.close_connection = ending
             self._answer(self.rfile.read(int(length)))
+        else:
+            self.rfile.read(min(int(length), SHORT))  # so that a sender reads why
 
     def _is_local(self) -> bool:
         """Whether the request comes from this machine, and not from a foreign page in a browser.
@@ -216,8 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _answer(self, text: str | bytes) -> None:
-        if not self._is_allowed():
-            return
+        """Answer a request that is allowed."""
         try:
             found = replied(self._port.answer, text)
         except BaseException as error:
