@@ -5,7 +5,10 @@ every log, metric, page, error, message and database outside the client.
 from __future__ import annotations
 
 import io
+import resource
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,9 @@ from hedgerow.core.messages import encode
 from hedgerow.deployment import wire
 from hedgerow.deployment.application import Application, replied
 from hedgerow.deployment.http_client import MESSAGES, HttpLink
+from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.logs import log_error, start_logs
+from hedgerow.deployment.simulated import small_study
 from support.served import play, served
 
 MARKED = np.array([[654321, 765432, 543217], [876543, 456781, 987651]]) / 2**20  # on the lattice
@@ -132,3 +137,36 @@ def test_the_encoded_upload_of_central_trust_is_found() -> None:
 
     units = np.round(MARKED[0] * 2**20).astype(np.int64)
     assert len(found_in(encode(LossSums(units)))) == 3
+
+
+HOLDERS = {
+    "nothing secret": "",
+    "secure noise": "from hedgerow import SecureNoise; SecureNoise()",
+    "a key that is made": "from hedgerow.deployment.keys import load_or_make; load_or_make(place)",
+    "a key that is read": "from hedgerow.studies.storage.keys import read_private;"
+    "read_private(place)",
+    "a server": "from hedgerow.deployment.server import StudyServer;"
+    "StudyServer(place.parent / 'study' / 'server')",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_process_with_secrets_leaves_no_core_dump(holder: str, tmp_path: Path) -> None:
+    """Neither do the processes that it starts; also without systemd."""
+    small_study(tmp_path / "study", clients=1, experts=2, horizon=2).running_server().close()
+    if "read" in holder:
+        load_or_make(tmp_path / "key.pem")
+    text = f"""
+import ctypes, pathlib, resource, sys
+place = pathlib.Path({str(tmp_path / "key.pem")!r})
+soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+{HOLDERS[holder]}
+linux = sys.platform.startswith("linux")
+dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) if linux else 0  # PR_GET_DUMPABLE
+print(resource.getrlimit(resource.RLIMIT_CORE) == (0, 0), dumpable)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    expected = f"{hard == 0} 1" if holder == "nothing secret" else "True 0"
+    assert done.stdout.strip() == expected

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hedgerow.privacy.secure.process import leave_no_core_dump
 from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, signed_by
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def load_or_make(path: str | Path) -> Ed25519PrivateKey:
 
     file = Path(path)
     if not file.exists():
+        leave_no_core_dump()
         key = Ed25519PrivateKey.generate()
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         file.parent.mkdir(parents=True, exist_ok=True)

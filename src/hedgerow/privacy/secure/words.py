@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.errors import HedgerowError
-from hedgerow.privacy.secure.process import process_identity
+from hedgerow.privacy.secure.process import leave_no_core_dump, process_identity
 
 Words = npt.NDArray[np.uint64]
 KEY_BYTES, BLOCK_BYTES = 32, 16
@@ -63,6 +63,7 @@ class SecureWords:
         )
 
     def _renew(self) -> None:
+        leave_no_core_dump()
         self._cipher = _fresh_cipher()
         self._process, self._used = process_identity(), 0
         self.generation += 1

@@ -21,10 +21,13 @@ SIGNATURE = 64
 
 
 def read_private(file: Path) -> Ed25519PrivateKey:
-    """The private key in a PEM file without a password."""
+    """The private key in a PEM file without a password; this process leaves no core dump then."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    from hedgerow.privacy.secure.process import leave_no_core_dump
+
+    leave_no_core_dump()
     key = _pem(file, lambda data: load_pem_private_key(data, None))
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidValue(
