@@ -346,6 +346,20 @@ def test_the_certificate_names_the_range_of_a_number() -> None:
     assert hr.ContinualSum(2, 20, mu=1.0, clip=3.0).certificate.public.bounds == (-3.0, 3.0)
 
 
+@pytest.mark.parametrize("again", [1, "1", np.int64(1), np.uint8(1)])
+@pytest.mark.parametrize("first", [1, "1", np.int64(1)])
+def test_a_number_and_its_text_are_one_person(first: Any, again: Any) -> None:
+    counter = hr.ContinualSum(1, 10, mu=1.0, ids=True)
+    counter.add([1.0], who=first)
+    counter = hr.ContinualSum.from_bytes(counter.to_bytes())
+    with pytest.raises(InvalidValue, match="already added 1 times"):
+        counter.add([1.0], who=again)
+    for other in ("01", " 1", -1, "1.0", "\ud800"):
+        counter.add([1.0], who=other)
+    with pytest.raises(InvalidValue, match="at most 4096 bits"):
+        counter.add([1.0], who=10**5000)
+
+
 def test_certificate_says_who_sees_what() -> None:
     counter = hr.ContinualSum(1, 20, mu=1.0)
     certificate = counter.certificate

@@ -34,7 +34,7 @@ from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
 
 LONGEST = 2**20  # rounds of a counter without a horizon: the charge for rounding needs one
-_MAGIC, _DIGEST, _LENGTH = b"hedgerow running sum 2\n", 32, 8
+_MAGIC, _DIGEST, _LENGTH = b"hedgerow running sum 3\n", 32, 8
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class ContinualSum:
                 f"This counter ends after rounds={self._limit}, got one vector more. {advice}"
             )
 
-    def _person(self, who: Who | None) -> int | str | None:
+    def _person(self, who: Who | None) -> str | None:
         """Return the id under which a person is kept; refuse more than was declared."""
         if (who is not None) != self._ids:
             rule = "in every round" if self._ids else "in no round"

@@ -10,22 +10,29 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 
+LONGEST = 4096  # bits of a whole number; Python writes longer ones slowly, or not at all
 Who = int | str | np.integer[Any]
 
 
 @dataclass
 class People:
-    """How often every person was added, and in which round last. Messages show no ids."""
+    """How often every person was added, and in which round last. Messages show no ids.
+
+    Ids are kept as text, so 1 and "1" are one person. Nothing else is merged but equal forms of one
+    text (Unicode NFC): "01", " 1" and "a" are not "1" and "A".
+    """
 
     participations: int
     separation: int
-    seen: dict[int | str, tuple[int, int]] = field(default_factory=dict)
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def check(self, who: Who, now: int) -> int | str:
+    def check(self, who: Who, now: int) -> str:
         """Return the id under which a person is kept; refuse more than was declared."""
         if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
             raise InvalidValue("Expected who= to be a whole number or a text.")
-        person = normalize("NFC", who) if isinstance(who, str) else int(who)
+        if isinstance(who, int) and who.bit_length() > LONGEST:
+            raise InvalidValue(f"Expected who= to have at most {LONGEST} bits. Give it as text.")
+        person = normalize("NFC", str(who))
         count, last = self.seen.get(person, (0, -self.separation))
         if count >= self.participations:
             raise InvalidValue(
@@ -39,6 +46,6 @@ class People:
             )
         return person
 
-    def add(self, person: int | str, now: int) -> None:
+    def add(self, person: str, now: int) -> None:
         """Keep that a person was added."""
         self.seen[person] = (self.seen.get(person, (0, 0))[0] + 1, now)
