@@ -86,11 +86,11 @@ BAD = {
     ),
     "large loss": (
         ["run", "recorded.toml", "--set", "environment.path=large.csv"],
-        "loss=1.5 in [0, 1]",
+        "every loss in [0, 1]",
     ),
     "missing rows": (
         ["run", "recorded.toml", "--set", "environment.path=rows.csv"],
-        "Round 1 of client 'y' is missing",
+        "has no row for the round of line 4",
     ),
     "missing data": (["run", "recorded.toml"], "'absent.csv' not found"),
     "zero experts": (["run", "study.toml", "--set", "environment.experts=0"], "experts=0"),

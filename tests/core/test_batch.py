@@ -48,10 +48,10 @@ def test_the_best_point_is_that_of_all_single_records() -> None:
 def test_a_wrong_record_is_named_by_round_client_and_number() -> None:
     given = records(6).reshape(3, 2, 16)
     given[2, 1, 7] = 0.5
-    with pytest.raises(InvalidValue, match=r"0\.5 of a record \(2 of 4\).*round 12, client 1"):
+    with pytest.raises(InvalidValue, match=r"label of every record \(2 of 4\).*round 12, client 1"):
         FAMILY.check("record", given, 10)
     given[2, 1, 7], given[0, 1, 0] = 1.0, 9.0
-    with pytest.raises(InvalidValue, match=r"features of a record \(1 of 4\)"):
+    with pytest.raises(InvalidValue, match=r"features of every record \(1 of 4\)"):
         FAMILY.check("record", given)
     assert FAMILY.clip(given).moved == 1
     FAMILY.check("record", FAMILY.clip(given).records)

@@ -75,9 +75,9 @@ def test_a_gain_is_minus_a_charge() -> None:
 def test_the_range_of_gains_is_declared_for_each_expert() -> None:
     family = Gains(low=0.0, high=(1.0, 40.0))
     family.check("gain", np.array([[[1.0, 40.0]]]))
-    with pytest.raises(InvalidValue, match=r"gain=1.5 in \[0.0, 1.0\] \(round 5, client 0, num"):
+    with pytest.raises(InvalidValue, match=r"every gain in \[0.0, 1.0\] \(round 5, client 0, num"):
         family.check("gain", np.array([[[1.0, 40.0]], [[1.5, 0.0]]]), 4)
-    with pytest.raises(InvalidValue, match=r"gain=nan in \[0.0, 40.0\]"):
+    with pytest.raises(InvalidValue, match=r"every gain in \[0.0, 40.0\]"):
         family.check("gain", np.array([[[1.0, np.nan]]]))
     with pytest.raises(InvalidValue, match="ranges for 2 experts, but there are 3"):
         family.check("gain", np.zeros((1, 1, 3)))
@@ -93,16 +93,16 @@ def test_reports_of_silos_have_the_range_of_their_expert() -> None:
     reports = np.array([[[1.0], [39.0], [5.0]], [[0.5], [1.0], [2.0]]])
     family.check_reports(reports)
     reports[1, 2] = 6.0
-    with pytest.raises(InvalidValue, match=r"report=6.0 in \[0.0, 5.0\] \(round 11, client 2, "):
+    with pytest.raises(InvalidValue, match=r"every report in \[0.0, 5.0\] \(round 11, client 2, "):
         family.check_reports(reports, 10)
     family.check_reports(reports, 10, np.array([[True] * 3, [True, True, False]]))
     with pytest.raises(InvalidValue, match="ranges for 3 experts, but there are 4"):
         family.check_reports(np.zeros((1, 4, 1)))
     family.check_reports(np.zeros((1, 9, 3)))  # whole vectors
     Gains().check_reports(np.ones((2, 9, 1)))  # one range for all
-    with pytest.raises(InvalidValue, match=r"report=1\.25"):
+    with pytest.raises(InvalidValue, match=r"every report in"):
         Gains().check_reports(np.full((2, 9, 1), 1.25))
-    with pytest.raises(InvalidValue, match=r"report=1\.25"):
+    with pytest.raises(InvalidValue, match=r"every report in"):
         Linear().check_reports(np.full((2, 9, 1), 1.25))
 
 

@@ -143,11 +143,15 @@ BAD = {
     "no experts": ("day,site,came\n2026-01-01,x,1\n", {}, "at least one column of forecasts"),
     "no rows": ("day,site,came,a\n", {}, "at least one row"),
     "rounds": (GOOD.replace("2026-", "week "), {}, "Expected dates such as 2026-01-31, or whole"),
-    "twice": (GOOD.replace("y,8", "x,8"), {}, "Line 4 of .* repeats round 2026-02-01.* of client"),
+    "twice": (
+        GOOD.replace("y,8", "x,8"),
+        {},
+        "Line 4 of .* repeats the round and the client of line 2",
+    ),
     "missing row": (
         GOOD.replace("2026-02-01,y,8,7,8\n", ""),
         {},
-        r"Round 2026-02-01.* of client 'y' is missing .*declare missing = \"absent\"",
+        r"The client of line 3 of .* has no row for the round of line 2.*declare missing = \"absent\"",
     ),
     "no forecast": (
         GOOD.replace("7,8\n", ",8\n"),

@@ -259,7 +259,7 @@ def test_a_file_of_examples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        (ROWS, "Client 'b' has 0 examples in round 1"),
+        (ROWS, "The client of line . has 0 examples in round 1"),
         (["client,x,target", "a,1,1"], "column 'round'"),
         (["round,client,x", "0,a,1"], "'target' or 'label'"),
         (["round,client,target", "0,a,1"], "one column of features"),

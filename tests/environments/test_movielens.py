@@ -85,26 +85,26 @@ BROKEN = {
     "too few fields": (
         "5::1::4\n",
         FILMS,
-        "ratings.dat, line 1: expected UserID::MovieID::Rating::Timestamp, got '5::1::4'",
+        "ratings.dat, line 1: expected UserID::MovieID::Rating::Timestamp.",
     ),
     "wrong separator": (RATINGS + "5,9,4,9\n", FILMS, "ratings.dat, line 5: expected UserID"),
     "empty line": ("5::1::4::9\n\n5::7::4::9\n", FILMS, "ratings.dat, line 2: expected UserID"),
     "no number": (
         "5::1::4::9\nx::7::5::9\n",
         FILMS,
-        "ratings.dat, line 2: expected UserID='x' to be a whole number",
+        "ratings.dat, line 2: expected UserID to be a whole number",
     ),
     "half a star": (
         "5::1::3.5::9\n",
         FILMS,
-        "ratings.dat, line 1: expected Rating='3.5' to be a whole number",
+        "ratings.dat, line 1: expected Rating to be a whole number",
     ),
-    "too high": ("5::1::6::9\n", FILMS, r"ratings.dat, line 1: expected Rating=6 in \[1, 5\]"),
-    "too low": ("5::1::0::9\n", FILMS, r"ratings.dat, line 1: expected Rating=0 in \[1, 5\]"),
+    "too high": ("5::1::6::9\n", FILMS, r"ratings.dat, line 1: expected Rating in \[1, 5\]"),
+    "too low": ("5::1::0::9\n", FILMS, r"ratings.dat, line 1: expected Rating in \[1, 5\]"),
     "unknown film": (
         "5::1::4::9\n5::8::4::9\n",
         FILMS,
-        "ratings.dat, line 2: film 8 is not in movies.dat",
+        "ratings.dat, line 2: the film of this line is not in movies.dat",
     ),
     "rated twice": (
         "5::1::4::9\n2::1::4::9\n5::1::3::9\n",
@@ -130,7 +130,7 @@ BROKEN = {
     "no film number": (
         RATINGS,
         "one::X::Drama\n",
-        "movies.dat, line 1: expected MovieID='one' to be a whole number",
+        "movies.dat, line 1: expected MovieID to be a whole number",
     ),
 }
 
@@ -145,7 +145,7 @@ def test_a_broken_line_is_named(tmp_path: Path, name: str) -> None:
 def test_a_broken_table_is_named(tmp_path: Path) -> None:
     good = np.zeros((3, 18), np.int64)
     one = np.where(np.arange(54).reshape(3, 18) == 22, 1, 0)
-    with pytest.raises(InvalidValue, match=r"row 1, Comedy: 1 sum to 6"):
+    with pytest.raises(InvalidValue, match=r"\(row 1, Comedy\)"):
         read_derived(_derived(tmp_path, 6 * one, one))
     with pytest.raises(InvalidValue, match=r"shape \(users, 18\)"):
         read_derived(_derived(tmp_path, good[:, :17], good[:, :17]))

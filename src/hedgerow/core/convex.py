@@ -146,12 +146,10 @@ class Scored(Family):
             first_round,
             f"Expected finite numbers in every {name} ({{place}}). Remove or repair it.",
         )
-        long = counted & (sizes > self.feature_norm * (1 + SLACK))
-        worst = float(sizes[long][0]) if long.any() else 0.0
         refuse(
-            long,
+            counted & (sizes > self.feature_norm * (1 + SLACK)),
             first_round,
-            f"Expected the features of a {name} to have norm {worst!r} <= "
+            f"Expected the features of every {name} to have a norm of at most "
             f"feature_norm={self.feature_norm!r} ({{place}}). "
             "Declare a larger feature_norm, or use family.clip(records).records.",
         )
@@ -160,12 +158,10 @@ class Scored(Family):
     def _check_targets(
         self, name: str, targets: Array, first_round: int, counted: np.ndarray
     ) -> None:
-        far = counted & (np.abs(targets) > self.largest_target)
-        worst = float(targets[far][0]) if far.any() else 0.0
         refuse(
-            far,
+            counted & (np.abs(targets) > self.largest_target),
             first_round,
-            f"Expected the target {worst!r} of a {name} in "
+            f"Expected the target of every {name} in "
             f"[{-self.largest_target!r}, {self.largest_target!r}] ({{place}}). "
             "Declare a larger target, or use family.clip(records).records.",
         )
@@ -316,7 +312,7 @@ class Logistic(Scored):
     >>> family.check("record", np.array([[1.0, 0.0]]))
     Traceback (most recent call last):
     ...
-    hedgerow.core.errors.InvalidValue: Expected the label 0.0 of a record to be -1 or 1 (record 0).
+    hedgerow.core.errors.InvalidValue: Expected the label of every record to be -1 or 1 (record 0).
     Write the two classes as -1 and 1.
     """
 
@@ -354,12 +350,10 @@ class Logistic(Scored):
     def _check_targets(
         self, name: str, targets: Array, first_round: int, counted: np.ndarray
     ) -> None:
-        wrong = counted & (np.abs(targets) != 1.0)
-        found = float(targets[wrong][0]) if wrong.any() else 0.0
         refuse(
-            wrong,
+            counted & (np.abs(targets) != 1.0),
             first_round,
-            f"Expected the label {found!r} of a {name} to be -1 or 1 ({{place}}). "
+            f"Expected the label of every {name} to be -1 or 1 ({{place}}). "
             "Write the two classes as -1 and 1.",
         )
 

@@ -105,9 +105,8 @@ def to_units(sums: npt.ArrayLike) -> Units:
     scaled = given * UNITS_PER_LOSS
     units = scaled.astype(np.int64)
     if (units != scaled).any():
-        off = float(np.ravel(given)[np.ravel(units != scaled).argmax()])
         raise InvalidValue(
-            f"Expected a sum of losses={off!r} on the lattice 2^-20 "
+            "Expected every loss, and every sum of them, on the lattice 2^-20 "
             "(environments round losses with round_to_lattice)."
         )
     return units
@@ -119,7 +118,7 @@ def require_lattice(losses: Array) -> None:
     for first in range(0, len(flat), _AT_ONCE):
         scaled = flat[first : first + _AT_ONCE] * UNITS_PER_LOSS
         if (np.rint(scaled) != scaled).any():
-            to_units(losses)  # names the first one
+            to_units(losses)  # raises
 
 
 def from_units(units: Units | int) -> Array:
@@ -147,4 +146,4 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
             if len(where) == 3
             else f"{where}"
         )
-        raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")
+        raise InvalidValue(f"Expected every {name} in [0, 1] ({place}).")  # it may be private

@@ -465,7 +465,7 @@ class Gains(Family):
             else f"{where}"
         )
         raise InvalidValue(
-            f"Expected {name}={float(records[where])!r} in [{lowest!r}, {highest!r}] ({place}). "
+            f"Expected every {name} in [{lowest!r}, {highest!r}] ({place}). "
             "Declare wider ranges, or use family.clip(records).records."
         )
 

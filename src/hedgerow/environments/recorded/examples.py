@@ -28,7 +28,13 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, masked, one_of
 from hedgerow.environments.measures import TestAccuracy, TestLoss
 from hedgerow.environments.recorded.data import find
-from hedgerow.environments.recorded.table import no_round, number_column, read_table
+from hedgerow.environments.recorded.table import (
+    headings,
+    line,
+    no_round,
+    number_column,
+    read_table,
+)
 
 Labelled = tuple[Array, Array]
 TARGETS = ("target", "label")
@@ -307,10 +313,10 @@ def read_examples(path: Path) -> Array:
     target = next((name for name in TARGETS if name in table), None)
     for column, found in (("round", "round" in table), ("client", "client" in table)):
         if not found:
-            raise InvalidValue(f"Expected a column {column!r} in {path}, found {', '.join(table)}.")
+            raise InvalidValue(f"Expected a column {column!r} in {path}, found {headings(table)}.")
     if target is None:
         raise InvalidValue(
-            f"Expected a column 'target' or 'label' in {path}, found {', '.join(table)}."
+            f"Expected a column 'target' or 'label' in {path}, found {headings(table)}."
         )
     names = [name for name in table if name not in ("round", "client", target)]
     if not names:
@@ -320,7 +326,7 @@ def read_examples(path: Path) -> Array:
         raise InvalidValue(f"Expected at least one row in {path}.")
     whole = rounds.dtype.kind in "iu"
     if not whole or rounds.min() < 0:
-        found = rounds.min() if whole else no_round(rounds, path)
+        found = "a number below 0" if whole else no_round(rounds, path)
         raise InvalidValue(f"Expected whole round numbers 0, 1, 2, ... in {path}, got {found}.")
     clients, client = np.unique(table["client"].astype(str), return_inverse=True)
     count = int(rounds.max()) + 1
@@ -330,10 +336,9 @@ def read_examples(path: Path) -> Array:
     if len(wrong):
         when, which = divmod(int(wrong[0]), len(clients))
         raise InvalidValue(
-            f"Client {clients[which].item()!r} has {sizes[wrong[0]]} examples in round {when} of "
-            f"{path}. "
-            f"Every client needs the same number in every round, at least one; client "
-            f"{clients[0].item()!r} has {size} in round 0."
+            f"The client of {line(int((client == which).argmax()), path)} has {sizes[wrong[0]]} "
+            f"examples in round {when} of {path}. Every client needs the same number in every "
+            f"round, at least one; the first has {size} in round 0."
         )
     columns = [number_column(table, name, path) for name in (*names, target)]
     order = np.lexsort((client, rounds))  # stable: rows keep their order within client and round

@@ -32,12 +32,13 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
-from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Gains
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import between, expect, nearest, one_of
 from hedgerow.environments.recorded.data import find, find_any
+from hedgerow.environments.recorded.table import unreadable
 
 Patients = Literal["confirmed", "suspected"]
 Sizes = Literal["own", "fewest"]
@@ -310,7 +311,7 @@ def _rows(path: Path, game: Hospitals) -> dict[str, np.ndarray]:
     for at, day in enumerate(days):
         if day is None:
             line = int(lines[(inverse == at).argmax()])
-            raise _broken(path, line, WEEK, texts[at], "to be a day such as 2020-08-09")
+            raise _broken(path, line, WEEK, "to be a day such as 2020-08-09")
     when = np.array([day.toordinal() for day in days if day is not None])[inverse]
     first, last = (_day(text) for text in (game.first, game.last))
     assert first is not None
@@ -326,7 +327,7 @@ def _rows(path: Path, game: Hospitals) -> dict[str, np.ndarray]:
         found[name] = _numbers(table[name][mine][inside], lines[inside], name, path)
     if (found[HOSPITAL] == "").any():
         line = int(lines[inside][(found[HOSPITAL] == "").argmax()])
-        raise _broken(path, line, HOSPITAL, "", "to name a hospital")
+        raise _broken(path, line, HOSPITAL, "to name a hospital")
     return found
 
 
@@ -338,13 +339,13 @@ def _numbers(texts: np.ndarray, lines: np.ndarray, name: str, path: Path) -> Arr
     except ValueError:
         for text, line in zip(texts.tolist(), lines.tolist(), strict=True):
             if not _is_number(text.strip().replace(",", "") or "nan"):
-                raise _broken(path, line, name, text, "to be a number") from None
+                raise _broken(path, line, name, "to be a number") from None
         raise
     wrong = ((values < 0) & (values != SUPPRESSED)) | np.isinf(values)
     if wrong.any():
         at = int(wrong.argmax())
         rule = ">= 0, or -999999 where it is suppressed"
-        raise _broken(path, int(lines[at]), name, str(texts[at]), rule)
+        raise _broken(path, int(lines[at]), name, rule)
     return values
 
 
@@ -356,8 +357,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _broken(path: Path, line: int, name: str, text: Any, rule: str) -> InvalidValue:
-    return InvalidValue(f"{path}, line {line}: Expected {name}={str(text)!r} {rule}.")
+def _broken(path: Path, line: int, name: str, rule: str) -> InvalidValue:
+    return InvalidValue(f"{path}, line {line}: Expected {name} {rule}.")
 
 
 def _day(text: Any) -> date | None:
@@ -393,5 +394,5 @@ def _read(path: Path, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
             f"Expected a file of the official format, from {SOURCE}."
         ) from error
     except (pa.ArrowInvalid, OSError) as error:
-        raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+        raise unreadable(path, error) from None
     return {name: table[name].to_numpy(zero_copy_only=False) for name in columns}

@@ -275,11 +275,11 @@ def read_losses(
         good = (column >= 0) & (column <= 1)
         bad = np.flatnonzero(~good if missing is None else ~(good | np.isnan(column)))
         if len(bad):
-            row, value = int(bad[0]), float(column[bad[0]])
-            if np.isnan(value):
+            row = int(bad[0])
+            if np.isnan(column[row]):
                 refuse_gap(row, name, path)
             place = f"{line(row, path)}, column {name!r} of {path}"
-            raise InvalidValue(f"Expected loss={value!r} in [0, 1] ({place}). {SCALE}")
+            raise InvalidValue(f"Expected every loss in [0, 1] ({place}). {SCALE}")
         wide[:, i] = column
     return round_to_lattice(grid.spread(wide)), experts
 
@@ -298,7 +298,7 @@ def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.n
         )
     if column.min() != 0:
         raise InvalidValue(
-            f"Expected rounds numbered from 0 in {path}, got {column.min()} as the first. "
+            f"Expected rounds numbered from 0 in column {name!r} of {path}. "
             "Renumber them, or give dates."
         )
     return np.arange(int(column.max()) + 1), column.astype(np.int64)

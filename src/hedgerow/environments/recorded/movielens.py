@@ -205,7 +205,7 @@ def read_derived(path: Path) -> GenreRatings:
     bad = np.argwhere((counts < 0) | (sums < LOWEST * counts) | (sums > HIGHEST * counts))
     if len(bad):
         user, genre = (int(i) for i in bad[0])
-        place = f"row {user}, {GENRES[genre]}: {counts[user, genre]} sum to {sums[user, genre]}"
+        place = f"row {user}, {GENRES[genre]}"
         raise InvalidValue(f"Expected ratings in [{LOWEST}, {HIGHEST}] in {path} ({place}).")
     return GenreRatings(sums.astype(np.int64), counts.astype(np.int64))
 
@@ -221,7 +221,7 @@ def read_official(path: Path) -> GenreRatings:
     for number, line in enumerate(_lines(path), start=1):
         user, film, rating = _rating(line, path, number)
         if film not in row_of:
-            raise _broken(path, number, f"film {film} is not in {films.name}")
+            raise _broken(path, number, f"the film of this line is not in {films.name}")
         rows.append((user, row_of[film], rating))
     if not rows:
         raise InvalidValue(f"Expected at least one rating in {path}.")
@@ -257,7 +257,7 @@ def _broken(path: Path, number: int, what: str) -> InvalidValue:
 
 def _number(text: str, name: str, path: Path, line: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise _broken(path, line, f"expected {name}={text!r} to be a whole number")
+        raise _broken(path, line, f"expected {name} to be a whole number")
     return int(text)
 
 
@@ -265,13 +265,13 @@ def _rating(line: str, path: Path, number: int) -> tuple[int, int, int]:
     """Parse `UserID::MovieID::Rating::Timestamp`."""
     parts = line.split("::")
     if len(parts) != 4:
-        raise _broken(path, number, f"expected UserID::MovieID::Rating::Timestamp, got {line!r}")
+        raise _broken(path, number, "expected UserID::MovieID::Rating::Timestamp")
     names = ("UserID", "MovieID", "Rating", "Timestamp")
     user, film, rating, _ = (
         _number(part, name, path, number) for part, name in zip(parts, names, strict=True)
     )
     if not LOWEST <= rating <= HIGHEST:
-        raise _broken(path, number, f"expected Rating={rating} in [{LOWEST}, {HIGHEST}]")
+        raise _broken(path, number, f"expected Rating in [{LOWEST}, {HIGHEST}]")
     return user, film, rating
 
 
@@ -281,7 +281,7 @@ def _read_films(path: Path) -> dict[int, list[int]]:
     for number, line in enumerate(_lines(path), start=1):
         parts = line.split("::")
         if len(parts) < 3:
-            raise _broken(path, number, f"expected MovieID::Title::Genre|Genre, got {line!r}")
+            raise _broken(path, number, "expected MovieID::Title::Genre|Genre")
         film = _number(parts[0], "MovieID", path, number)
         if film in films:
             raise _broken(path, number, f"film {film} is already in an earlier line")

@@ -1,7 +1,12 @@
-"""Tables of recorded data: one row for each round and client, in any order of rows."""
+"""Tables of recorded data: one row for each round and client, in any order of rows.
+
+Cells may be private, and errors end up in logs: an error names the file, the row, the column and
+what is wrong, and shows no cell.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +22,8 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.validate import expect
 
 Missing = Literal["absent"] | None
+RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns?, got (\d+)")
+"""What pyarrow says of a row with other cells than the heading."""
 DECLARE = 'For gaps, declare missing = "absent".'
 
 
@@ -66,24 +73,24 @@ def read_table(path: Path) -> dict[str, Any]:
         if _is_parquet(path):
             table = parquet.read_table(path)
         elif path.suffix in (".csv", ".gz"):
-            table = csv.read_csv(path)
+            # one thread: only then does an error know its line
+            table = csv.read_csv(path, csv.ReadOptions(use_threads=False))
         else:
             raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
         names = table.column_names
-    except UnicodeDecodeError as error:
-        raise InvalidValue(f"Expected UTF-8 text in {path}; save the file as UTF-8.") from error
+    except UnicodeDecodeError:
+        raise InvalidValue(f"Expected UTF-8 text in {path}; save the file as UTF-8.") from None
     except (pa.ArrowInvalid, OSError) as error:
-        commas = " (columns are separated by commas)" if "CSV parse error" in str(error) else ""
-        raise HedgerowError(f"Cannot read {path}{commas}: {str(error).splitlines()[0]}") from error
-    for name in names:
-        if names.count(name) > 1:
+        raise unreadable(path, error) from None  # its text may quote a whole row
+    for at, name in enumerate(names):  # in a file without a heading, a name is a private cell
+        if name in names[:at]:
             raise InvalidValue(
-                f"The column {name!r} occurs more than once in {path}. Rename or remove the others."
+                f"Columns {names.index(name) + 1} and {at + 1} of {path} have the same name. "
+                "Rename or remove one."
             )
-    for name in table.column_names:
-        if pa.types.is_binary(table.schema.field(name).type):
+        if pa.types.is_binary(table.schema.field(at).type):
             raise InvalidValue(
-                f"Expected UTF-8 text in column {name!r} of {path}; save the file as UTF-8."
+                f"Expected UTF-8 text in column {at + 1} of {path}; save the file as UTF-8."
             )
     return {
         name: np.full(len(table), np.nan)  # no cell has a value
@@ -91,6 +98,25 @@ def read_table(path: Path) -> dict[str, Any]:
         else table[name].to_numpy()
         for name in table.column_names
     }
+
+
+def unreadable(path: Path, error: Exception) -> HedgerowError:
+    """The error for a table that cannot be read, without the text of the original one."""
+    found = RAGGED.search(str(error))
+    if found is not None:
+        row, expected, got = found.groups()
+        where = "A line" if row is None else f"Line {row}"
+        return HedgerowError(
+            f"Cannot read {path}: {where} has {got} cell{'s' * (got != '1')}, but the heading has "
+            f"{expected}. Columns are separated by commas."
+        )
+    if isinstance(error, OSError) and error.strerror:
+        return HedgerowError(f"Cannot read {path}: {error.strerror}.")
+    empty = "Empty CSV" in str(error)
+    kind = "a Parquet file" if _is_parquet(path) else "a CSV file in UTF-8"
+    return HedgerowError(
+        f"Cannot read {path}: {'it is empty' if empty else f'it is damaged, or not {kind}'}."
+    )
 
 
 def require_columns(
@@ -104,7 +130,7 @@ def require_columns(
     for name in columns:
         expect(columns.count(name) == 1, "column", name, "to have one role only")
     commas = "" if _is_parquet(path) else " (columns are separated by commas)"
-    found = f"in {path}{commas}, found {', '.join(map(repr, table))}"
+    found = f"in {path}{commas}, found {headings(table)}"
     for role, column in roles.items():
         if column not in table:
             rename = f'Rename a column, or name it with {role} = "..."'
@@ -112,6 +138,27 @@ def require_columns(
     for column in others:
         if column not in table:
             raise InvalidValue(f"Expected a column {column!r} {found}.")
+
+
+def headings(table: dict[str, Any]) -> str:
+    """The names of the columns; not if they are the cells of a file without a heading.
+
+    Each row has a round, which is a number or a date, so each heading that is a row shows one.
+
+    >>> headings({"round": 0, "b": 0}), headings({"2026-01-31": 0, "north": 0})
+    ("'round', 'b'", 'a first line that is a row of data: put a line with names above it')
+    """
+    if any(_is_number(name) or _is_date(name) for name in table):
+        return "a first line that is a row of data: put a line with names above it"
+    return ", ".join(map(repr, table))
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_parquet(path: Path) -> bool:
@@ -143,15 +190,20 @@ def refuse_gap(row: int, name: str, path: Path) -> NoReturn:
 
 
 def number_column(table: dict[str, Any], name: str, path: Path, advice: str = "") -> Array:
-    """Return a column of numbers, NaN for empty cells; name the first text, and say what to do."""
+    """Return a column of numbers, NaN for empty cells; name the line of the first text."""
     column = table[name]
     if column.dtype.kind not in "biuf":
         wrong = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
         raise InvalidValue(
-            f"Expected numbers in column {name!r} of {path}, got {column[wrong]!r} in "
+            f"Expected numbers in column {name!r} of {path}, got {_kind(column[wrong])} in "
             f"{line(wrong, path)}.{advice}"
         )
     return column.astype(np.float64)
+
+
+def _kind(value: object) -> str:
+    """What a cell holds, in a word, without its value."""
+    return "text" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _is_number(value: Any) -> bool:
@@ -174,7 +226,7 @@ def dates_in(column: np.ndarray, name: str, path: Path) -> np.ndarray | None:
 
 
 def no_round(column: np.ndarray, path: Path) -> str:
-    """Say which value is neither a date nor a whole number, and in which line."""
+    """Say in which line there is neither a date nor a whole number."""
     empty = is_missing(column)
     if empty.any() and not empty.all():  # other numbers of the column were read as fractions
         return f"an empty cell in {line(int(empty.argmax()), path)}"
@@ -184,7 +236,7 @@ def no_round(column: np.ndarray, path: Path) -> str:
         try:
             datetime.fromisoformat(value) if isinstance(value, str) else index(value)
         except (TypeError, ValueError):
-            return f"{value!r} in {line(row, path)}"
+            return f"{_kind(value)} in {line(row, path)}"
     return "dates and numbers"
 
 
@@ -221,17 +273,20 @@ class Grid:
         order = np.argsort(cell, kind="stable")
         repeated = np.flatnonzero(np.diff(cell[order]) == 0)
         if len(repeated):
-            row = int(order[repeated[0] + 1])
+            first, again = (int(order[repeated[0] + i]) for i in (0, 1))
             raise InvalidValue(
-                f"{line(row, path).capitalize()} of {path} repeats round {rounds[when[row]]} of "
-                f"client {clients[who[row]].item()!r}. Keep one row for each round and client."
+                f"{line(again, path).capitalize()} of {path} repeats the round and the client of "
+                f"{line(first, path)}. Keep one row for each round and client."
             )
         if missing is None and len(cell) != len(rounds) * len(clients):
             full = np.arange(len(cell))
             gap = int((cell[order] != full).argmax()) if (cell[order] != full).any() else len(cell)
             at, which = divmod(gap, len(clients))
+            seen = np.flatnonzero(when == at)
+            whose = line(int((who == which).argmax()), path)
+            that = f"the round of {line(int(seen[0]), path)}" if len(seen) else f"round {at}"
             raise InvalidValue(
-                f"Round {rounds[at]} of client {clients[which].item()!r} is missing in {path}. "
+                f"The client of {whose} of {path} has no row for {that}. "
                 f"Add one row for each round and client. {DECLARE}"
             )
         return cls(rounds, clients, cell)
