@@ -19,6 +19,9 @@ Units = npt.NDArray[np.int64]
 
 UNITS_PER_LOSS = 2**20
 MOST_LOSSES = 2**43 - 1
+COARSEST = 8.0  # lattice steps: a smaller scale of noise would leave too few values to hide in
+# lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
+WIDEST = 2.0**46
 MOST_EXACT = 2**33  # sums below it are exact in float64, where secure noise is added
 ONE = np.float64(1.0).view(np.uint64)
 _AT_ONCE = 2**13  # numbers that stay in the cache; arrays of them need no new pages
@@ -147,3 +150,17 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
             else f"{where}"
         )
         raise InvalidValue(f"Expected every {name} in [0, 1] ({place}).")  # it may be private
+
+
+def exact_scales(law: str, width: int) -> tuple[float, float]:
+    """The least and the largest scale of secure noise, in the units of losses.
+
+    `width` is how many numbers a value has; only the law "cube" depends on it.
+
+    >>> exact_scales("laplace", 3)
+    (7.62939453125e-06, 67108864.0)
+    """
+    widest = WIDEST
+    if law == "cube":  # a radius is longer than this with probability exp(-128)
+        widest = 2.0**52 / (width + 1 + (256 * (width + 1)) ** 0.5 + 128)
+    return COARSEST / UNITS_PER_LOSS, widest / UNITS_PER_LOSS

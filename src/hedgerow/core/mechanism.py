@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import Any, ClassVar, Self
 
 from hedgerow.core.curve import PrivacyCurve
@@ -38,6 +39,14 @@ class Mechanism(ABC):
     def noise_scale(self) -> float | None:
         """Return the scale of the noise; None if it has none."""
         return None
+
+    def exact_scales(self, width: int) -> tuple[float, float]:
+        """Return the least and the largest `noise_scale` that secure noise can draw.
+
+        `width` is how many numbers a value has. By default there is no limit.
+        """
+        del width
+        return 0.0, inf
 
     def words(self) -> str:
         """Describe the law of the noise."""

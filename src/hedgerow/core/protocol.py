@@ -411,7 +411,8 @@ class Algorithm:
 
         Every mechanism needs an exact sampler (`exact = True`; `instead` names the choices that
         have one), and no sum of records may reach 2^33: noise is refused there, and a refusal that
-        depends on the records would show them (`proofs/secure_noise.md`).
+        depends on the records would show them (`proofs/secure_noise.md`). Secure noise must be
+        able to draw the scale of every mechanism: otherwise the first draw would fail.
         """
         self.setting.require_exact_sums(self.setting.horizon or 1)
         for mechanism in self.certificate.mechanisms:
@@ -420,6 +421,18 @@ class Algorithm:
                 raise Unsupported(
                     f"{self.name} needs {type(mechanism).__name__}, "
                     f"which has no exact sampler for secure noise.{hint}"
+                )
+            scale, limits = mechanism.noise_scale(), mechanism.exact_scales(self.setting.experts)
+            if scale is not None and not limits[0] <= scale <= limits[1]:
+                least, most = limits
+                rule = (
+                    f"at least {least:g}; choose a smaller"
+                    if scale < least
+                    else (f"at most {most:g}; choose a larger")
+                )
+                raise Unsupported(
+                    f"{self.name} needs noise of scale {scale:g} ({mechanism.purpose}), and secure "
+                    f"noise has a scale of {rule} budget."
                 )
 
     def in_game(self, traits: Traits) -> Algorithm:

@@ -23,7 +23,14 @@ from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block, Side
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
+from hedgerow.core.lattice import (
+    Array,
+    Units,
+    exact_scales,
+    from_units,
+    round_to_lattice,
+    to_units,
+)
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState
@@ -160,12 +167,17 @@ class TreeServer(ABC):
         if self.releasing is None or not self.padding or not missing:
             return sums
         scale = self.releasing.scale
-        if isinstance(self.releasing, GaussianNoise):  # one draw has the law of several
+        if self._padded_at_once(self.releasing):
             return sums + noise.draw(
                 "gaussian", PADDING, (self.experts,), scale=sqrt(missing) * scale
             )
-        drawn = noise.draw(self.releasing.law, PADDING, (missing, self.experts), scale=scale)
+        drawn = noise.draw(self.releasing.drawn, PADDING, (missing, self.experts), scale=scale)
         return sums + drawn.sum(axis=0)
+
+    def _padded_at_once(self, releasing: NodeNoise) -> bool:
+        """Whether one draw has the law of several, and is not too wide for secure noise."""
+        widest = exact_scales("gaussian", self.experts)[1]
+        return isinstance(releasing, GaussianNoise) and sqrt(self.draws) * releasing.scale <= widest
 
     def ahead(self, run: RunState, block: Block, source: NoiseSource) -> Ahead:
         """Make all exchanges of a block; the clients play, and their states hold their losses."""
@@ -253,7 +265,7 @@ class TreeServer(ABC):
             return sums
         missing = self.draws - np.bitwise_count(after).astype(np.int64)
         scale, width = self.releasing.scale, self.experts
-        if isinstance(self.releasing, GaussianNoise):
+        if self._padded_at_once(self.releasing):
             full = np.flatnonzero(missing == 0)  # at most one: of all ones in binary
             drawn = noise.draw("gaussian", PADDING, (width,), rounds=len(sums) - len(full))
             factors = (np.sqrt(missing) * scale)[:, None]
@@ -261,7 +273,7 @@ class TreeServer(ABC):
             sums[:at] += factors[:at] * drawn[:at]
             sums[at + 1 :] += factors[at + 1 :] * drawn[at:]
             return sums
-        law = self.releasing.law
+        law = self.releasing.drawn
         for size in range(1, self.draws + 1):
             short = missing == size
             many = int(short.sum())

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.curve import PrivacyCurve
+from hedgerow.core.lattice import exact_scales
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
@@ -60,6 +61,9 @@ class _Additive(Mechanism):
 
     def noise_scale(self) -> float:
         return self.scale
+
+    def exact_scales(self, width: int) -> tuple[float, float]:
+        return exact_scales(self.drawn, width)
 
     def outcomes(self, value: Any) -> None:
         del value

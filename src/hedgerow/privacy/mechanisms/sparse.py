@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.core.lattice import exact_scales
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
@@ -47,6 +48,9 @@ class Comparison(Mechanism):
 
     def noise_scale(self) -> float:
         return self.scale
+
+    def exact_scales(self, width: int) -> tuple[float, float]:
+        return exact_scales(self.law, width)
 
     def words(self) -> str:
         return self.law

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
+from hedgerow.core.lattice import UNITS_PER_LOSS, WIDEST, Array, Units, exact_scales
 from hedgerow.core.noise import Noise, Releasing
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure import choice
@@ -22,9 +22,6 @@ from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, 
 from hedgerow.privacy.secure.laws import SHAPES, Flags, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 
-COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
-# lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
-WIDEST = 2.0**46
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
 _SCALES_KEPT = 64
 _FEW = 16  # draws of a scale before a table is made for it
@@ -178,13 +175,11 @@ class SecureNoise:
 
     def additive(self, law: LatticeLaw, scale: float, count: int) -> Array:
         """Draw `count` noise values on the lattice, for a scale in the units of the losses."""
-        return self._take(law, _steps(scale, WIDEST), 1.0 / UNITS_PER_LOSS, count)
+        return self._take(law, _steps(law, scale), 1.0 / UNITS_PER_LOSS, count)
 
     def cube(self, scale: float, rows: int, dimensions: int) -> Array:
         """Draw `rows` vectors of K-norm noise on the lattice (`proofs/secure_noise.md#cubes`)."""
-        # a radius is longer than this with probability exp(-128)
-        longest = dimensions + 1 + (256 * (dimensions + 1)) ** 0.5 + 128
-        steps = _steps(scale, 2.0**52 / longest)
+        steps = _steps("cube", scale, dimensions)
         with self._lock:
             words = self._fresh_words()
             cube = _kept(
@@ -209,15 +204,14 @@ class SecureNoise:
             return _kept(self._stores, key, lambda: _Store(*key)).take(count, words)
 
 
-def _steps(scale: float, widest: float) -> float:
+def _steps(law: str, scale: float, width: int = 1) -> float:
     """Return the scale in lattice steps; refuse one that the lattice or floats cannot hold."""
-    steps = scale * UNITS_PER_LOSS
-    if not COARSEST <= steps <= widest:
-        least, most = COARSEST / UNITS_PER_LOSS, widest / UNITS_PER_LOSS
+    least, most = exact_scales(law, width)
+    if not least <= scale <= most:
         coarse = f">= {least:g}: {_LATTICE} is too coarse for less"
         exact = f"<= {most:g}: noise and sums must stay exact in floats"
-        expect(False, "scale", scale, exact if steps > widest else coarse)
-    return steps
+        expect(False, "scale", scale, exact if scale > most else coarse)
+    return scale * UNITS_PER_LOSS
 
 
 def _kept(stores: OrderedDict[Key, Kept], key: Key, make: Callable[[], Kept]) -> Kept:
