@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core import block as block_module
 from hedgerow.core import registry as registry_module
@@ -40,7 +41,9 @@ from hedgerow.core.losses import Linear
 from hedgerow.core.registry import Registry
 from hedgerow.core.rounding import round_down, sum_down
 from hedgerow.core.setting import Setting
+from hedgerow.deployment import config as servers
 from hedgerow.privacy.curves import PureDP
+from hedgerow.studies import config as studies
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 unit_losses = hnp.arrays(np.float64, st.integers(1, 200), elements=st.floats(0, 1))
@@ -240,6 +243,24 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         match="valid: cover_dartboard, doubling, follow_the_leader, frank_wolfe",
     ):
         ALGORITHMS["zzz"]
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        lambda text: hr.Recorded(f"{text}.csv").setting,
+        lambda text: studies.from_table({text: 1}),
+        lambda text: servers.from_table({text: 1}, environ={}),
+        lambda text: hr.run(np.zeros((2, 1, 2)), {text: hr.Hedge()}, seeds=1),
+    ],
+    ids=["path", "study", "server", "label"],
+)
+def test_every_error_can_be_printed(cause: Any) -> None:
+    """It may quote text with half a character (a lone surrogate) or a command to the terminal."""
+    with pytest.raises(hr.HedgerowError) as error:
+        cause("a\ud800b\x1b[2Jc")
+    str(error.value).encode()
+    assert "\x1b" not in str(error.value)
 
 
 def test_names_are_taken_once_and_found_again() -> None:

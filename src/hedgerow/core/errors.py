@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hedgerow.core.text import visible
+
 
 class HedgerowError(Exception):
     """Base class of errors meant for the user; the command line prints them without traceback.
@@ -15,6 +17,10 @@ class HedgerowError(Exception):
     ...     print(error)
     Expected gap=2.0 in [0, mean=0.5].
     """
+
+    def __str__(self) -> str:
+        """The text, safe to print: it may quote a name with controls or half a character."""
+        return visible(super().__str__())
 
 
 class Interrupted(HedgerowError):

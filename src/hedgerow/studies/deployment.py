@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.text import one_line
 from hedgerow.core.validate import expect
 from hedgerow.engines.learner import Learner
 from hedgerow.records.build import algorithm_record, choices_of
@@ -23,7 +24,8 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
 
     A learner with seeded noise is refused.
     """
-    expect(bool(title.strip()), "title", title, "to say what is deployed")
+    named = bool(title.strip()) and one_line(title) == title
+    expect(named, "title", title, "to say what is deployed, in one line")
     noise = secure_noise(learner.source)
     name = ALGORITHMS.name_of(learner.spec)
     gaps = {name: True for name in ("absent", "sleeping") if getattr(learner, name)}
