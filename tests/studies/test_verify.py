@@ -21,7 +21,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.plain import first_difference
-from hedgerow.records.schema import AlgorithmRecord, read_record, to_json
+from hedgerow.records.schema import STAMP, AlgorithmRecord, read_record, to_json
 from hedgerow.studies import rebuild
 from hedgerow.studies.config import load
 from hedgerow.studies.rebuild import check_certificates
@@ -334,6 +334,57 @@ def test_a_weak_public_key_signs_nothing() -> None:
         assert not signed_by(key, signature, b"any text")
 
 
+FORGERIES: dict[str, Callable[[Path], Any]] = {
+    "a smaller epsilon on the page": lambda to: _replace(to / "statement.md", "epsilon", "tiny"),
+    "a smaller epsilon in HTML": lambda to: _replace(to / "statement.html", "epsilon", "tiny"),
+    "another number in JSON": lambda to: _replace(
+        to / "statement.json", '"horizon": ', '"rounds": '
+    ),
+    "a stamp that is gone": lambda to: _replace(to / "statement.json", STAMP, ""),
+    "another record": lambda to: _replace(to / "registry.yaml", "epsilon", "tiny"),
+    "a page that is gone": lambda to: (to / "statement.html").unlink(),
+    "one more file": lambda to: (to / "more.html").write_text("epsilon = 0"),
+    "another algorithm": lambda to: to.rename(to.with_name("better")),
+    "no JSON": lambda to: (to / "statement.json").write_text("{}"),
+    "another signer": lambda to: _replace(to / "statement.json", '"signer": null', '"signer": "a"'),
+    "a link": lambda to: (shutil.rmtree(to), to.symlink_to(to.parent.parent)),
+    "somebody else's page beside it": lambda to: (to.parent / "index.html").write_text("ok"),
+}
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_statement_in_a_signed_run_is_found(
+    made: Command, tmp_path: Path, forgery: str
+) -> None:
+    mine, public = _key(tmp_path, "mine")
+    (tmp_path / "details.toml").write_text(
+        'name = "Ours"\nrecords_per_client = 2\nexpires = 2999-01-01\n'
+        'sign_offs = [{role = "officer", name = "A"}]\n'
+    )
+    assert made("statement", "results", "--details", "details.toml").code == 0
+    assert made("verify", "results", "--sign", str(mine)).code == 0
+    FORGERIES[forgery](tmp_path / "results" / "statement" / "private")
+    answer = made("verify", "results", "--key", str(public))
+    assert (answer.code, "differs: statement/" in answer.out) == (1, True)
+    assert answer.out.splitlines()[-2].startswith("not ok: results")
+
+
+def test_a_statement_of_an_audited_signed_run_verifies(made: Command, tmp_path: Path) -> None:
+    """Written before or after the run was signed, with or without the expected key."""
+    mine, public = _key(tmp_path, "mine")
+    assert made("verify", "results", "--sign", str(mine)).code == 0
+    for arguments in ((), ("--key", str(public)), ("--audit",)):
+        assert made("statement", "results", *arguments).code == 0
+        answer = made("verify", "results", "--key", str(public))
+        assert (answer.code, "The statements follow from this run" in answer.out) == (0, True)
+
+
 def test_a_statement_says_who_signed_and_can_demand_it(made: Command, tmp_path: Path) -> None:
     mine, public = _key(tmp_path, "mine")
     _, other = _key(tmp_path, "other")
@@ -342,7 +393,7 @@ def test_a_statement_says_who_signed_and_can_demand_it(made: Command, tmp_path: 
     assert "results: not signed: anyone could have written it" in made("statement", "results").out
     assert "not signed: anyone" in page.read_text()
     covered = made("verify", "results").out
-    assert "statement/ is not covered; to be sure of it: hedgerow statement results" in covered
+    assert "The statements follow from this run. Their date, details and audit are as" in covered
     refused = made("statement", "results", "--key", str(public))
     assert (refused.code, "not signed: a signature was expected" in refused.err) == (2, True)
     write_digest(results, mine)

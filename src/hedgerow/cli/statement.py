@@ -16,7 +16,7 @@ from hedgerow.records.ledger import LedgerRecord
 from hedgerow.records.schema import AlgorithmRecord, RunRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
-from hedgerow.statement.files import check_out, document, rendered, write
+from hedgerow.statement.files import PLACE, check_out, document, rendered, write
 from hedgerow.statement.statement import Signature, Statement, chosen, folder_names
 from hedgerow.statement.words import audit_words, is_loud, ledger_words, plain_words
 from hedgerow.studies.rebuild import check_certificates
@@ -89,7 +89,7 @@ def statement(
     never written to. Exit code 1: an audit has an unexpected verdict.
     """
     prepare(plugin)
-    place = run / "statement" if out is None else out
+    place = run / PLACE if out is None else out
     today = date.today()
     added = read_details(details, today)
     record, ledger = _read(run)

@@ -10,8 +10,10 @@ import typer
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.statement.check import statement_differences
+from hedgerow.statement.files import PLACE
 from hedgerow.studies.rebuild import check_certificates
-from hedgerow.studies.storage.digest import Verdict, not_covered
+from hedgerow.studies.storage.digest import Verdict
 from hedgerow.studies.storage.digest import sign as sign_digest
 from hedgerow.studies.storage.digest import verify as verify_digest
 from hedgerow.studies.storage.finished import finished_record
@@ -19,6 +21,11 @@ from hedgerow.studies.storage.finished import finished_record
 UNSEEN = (
     "The data are not here: the number of clients, experts and rounds, the gaps and the losses "
     "are as the record says."
+)
+
+ENTERED = (
+    "The statements follow from this run. Their date, details and audit are as the person entered "
+    "them who wrote them: nobody has signed these."
 )
 
 
@@ -48,7 +55,8 @@ def verify(
     """Check that a run folder is as it was written.
 
     Every file is compared with digest.json, and every certificate is computed again from the
-    recorded choices.
+    recorded choices. Statements in the folder are written again and compared; their date, details
+    and audit are what the person entered who wrote them.
 
     Example: hedgerow verify runs/my-study --key public.pem
 
@@ -63,6 +71,7 @@ def verify(
         seen = check_certificates(record, run)
     except HedgerowError as error:
         differences.append(str(error))
+    differences += statement_differences(run, record, found.signer)
     if sign is not None:
         if differences:
             raise InvalidValue(f"{run} is not signed: {differences[0]}.")
@@ -78,12 +87,8 @@ def verify(
     if not seen:
         OUT.print(UNSEEN, markup=False)
     OUT.print(f"sha256 {found.sha256}", markup=False, soft_wrap=True)
-    for name in not_covered(run):
-        OUT.print(
-            f"{name}/ is not covered; to be sure of it: hedgerow {name} {run}",
-            markup=False,
-            soft_wrap=True,
-        )
+    if ok and (run / PLACE).exists():
+        OUT.print(ENTERED, markup=False)
     return 0 if ok else 1
 
 
@@ -95,5 +100,4 @@ def _document(run: Path, found: Verdict, differences: list[str], ok: bool) -> di
         "sha256": found.sha256,
         "signer": found.signer,
         "signer_known": found.known,
-        "not_covered": not_covered(run),
     }

@@ -20,6 +20,8 @@ from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import plain_words
 from hedgerow.studies.storage.place import check_writable
 
+PLACE = "statement"
+"""The folder of statements in a run folder."""
 FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PICTURE)
 
 
@@ -35,7 +37,7 @@ def rendered(statement: Statement) -> dict[str, str]:
     }
 
 
-def _is_ours(folder: Path) -> bool:
+def is_statement(folder: Path) -> bool:
     """Whether a folder holds a statement and nothing else."""
     if (
         folder.is_symlink()
@@ -57,7 +59,7 @@ def check_out(out: Path) -> None:
         raise InvalidValue(f"--out {out} is a file. Choose a folder.")
     check_writable(out.resolve().parent if out.exists() else out, f"--out {out}")
     for inside in sorted(out.iterdir()) if out.is_dir() else []:
-        if not _is_ours(inside):
+        if not is_statement(inside):
             raise InvalidValue(
                 f"--out {out} holds {inside.name!r}, which is not a statement. "
                 "Choose another folder."

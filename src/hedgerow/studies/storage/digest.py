@@ -39,11 +39,6 @@ def hashes(folder: Path) -> dict[str, str]:
     return found
 
 
-def not_covered(folder: Path) -> list[str]:
-    """What lies in a run folder but not under its digest."""
-    return [name for name in ADDED_LATER if (folder / name).exists()]
-
-
 def _links(files: dict[str, str]) -> list[str]:
     """Links: what they point to may change, so no digest covers it."""
     return [name for name, found in files.items() if found.startswith("link to ")]
