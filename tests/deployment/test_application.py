@@ -298,7 +298,7 @@ def test_a_port_in_use_makes_no_study(tmp_path: Path) -> None:
     with closing(listen("127.0.0.1", 0)) as busy:
         options = replace(config.options, port=busy.getsockname()[1])
         with pytest.raises(InvalidValue, match="Cannot listen"):
-            serve_command._serve(config, options, json=True)
+            serve_command._serve(config, options, vouch=False, json=True)
     assert not (tmp_path / "server").exists()
 
 
@@ -442,6 +442,16 @@ def test_two_clients_with_one_key_are_refused(hedgerow: Command, tmp_path: Path)
     file = tmp_path / "serve.toml"
     file.write_text(tomli_w.dumps({**TABLE, "clients": {"north": "1" * 64, "south": "1" * 64}}))
     assert "Two parties have the same key" in hedgerow("serve", str(file), "--check").err
+
+
+def test_nobody_vouches_where_all_clients_say_hello(hedgerow: Command, tmp_path: Path) -> None:
+    key = json.dumps("ab" * 32)
+    (tmp_path / "study.toml").write_text(
+        '[algorithm]\nname = "sparse_vector"\n[setting]\nexperts = 2\nhorizon = 4\n'
+        f"[clients]\na = {key}\n[server]\nport = 0\n"
+    )
+    answer = hedgerow("serve", "study.toml", "--vouch")
+    assert (answer.code, "their hellos are proof enough" in answer.err) == (2, True)
 
 
 def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Path) -> None:

@@ -16,11 +16,16 @@ from hedgerow.core.certificate import PUBLIC_ANSWERS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import to_units
 from hedgerow.core.messages import decode
+from hedgerow.deployment import wire
+from hedgerow.deployment.anchor import Anchor, OldLedger
 from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.closing import ClosingRule
+from hedgerow.deployment.database import LedgerFailed
+from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import DROPPED, StudyServer
 from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
 from hedgerow.deployment.wire import Refused
+from support.command import Command
 
 ROUNDS, CLIENTS, EXPERTS = 24, 3, 4
 ROUGH = Faults(lose=0.1, repeat=0.1, delay=0.1, crash=0.04, close=0.4)
@@ -77,7 +82,10 @@ def test_losses_of_a_round_that_was_missed_are_not_taken_for_another(
 def test_an_old_server_that_a_client_finds_out_closes_nothing(
     place: Path, built_once: None
 ) -> None:
-    """Client 0 has not seen the answer that the restored server has lost, and goes on with it."""
+    """Client 0 has not seen the answer that the restored server has lost, and goes on with it.
+
+    The anchor was restored as well, so only client 1 can find it out.
+    """
     study, losses = made(place, "fold", Faults()), drawn()
 
     def play(client: int, rounds: range) -> None:
@@ -94,6 +102,7 @@ def test_an_old_server_that_a_client_finds_out_closes_nothing(
     study.learner(0).client.advance()
     study.kill("server")
     backup = Path(shutil.copytree(study.place("server"), place / "backup"))
+    anchor = study.anchor.read_bytes()
     play(1, range(2))  # late: it enters exchange 2
     study.kill(0)
     for _ in range(3):  # says hello, and takes the answer that it had not committed
@@ -104,12 +113,21 @@ def test_an_old_server_that_a_client_finds_out_closes_nothing(
     at = study.learner(1).client.round
     study.learner(1).observe(at, losses[at, 1])  # commits the answer as well
     study.restore("server", backup)
+    with pytest.raises(OldLedger, match="names an answer of exchange 2 that is not in it"):
+        study.running_server()
+    study.anchor.write_bytes(anchor)
     play(0, range(2, 4))
     assert study.running_server()._open.keys() == {0}
     study.kill(1)
     study.learner(1).client.advance()  # it learns to which process of the server it speaks
     with pytest.raises(Refused, match="older than what this client has seen"):
         study.learner(1).client.advance()
+    assert not study.running_server().close_exchange()
+    study.kill("server")  # the proof is in the ledger
+    assert "old copy" in str(study.running_server().stuck)
+    for client in (0, 2):
+        study.learner(client).client.advance()
+        study.learner(client).client.advance()
     assert not study.running_server().close_exchange()
     study.close()
 
@@ -285,3 +303,235 @@ def test_the_certificate_says_that_answers_are_public() -> None:
     assert closed.certificate.peer.curve == plain.certificate.peer.curve
     assert closed.certificate.server.assumes == plain.certificate.server.assumes
     assert closed.fingerprint() != plain.fingerprint()
+
+
+def lost(place: Path, rule: str) -> tuple[SimulatedStudy, np.ndarray]:
+    """A study in which the last exchange counts client 2, which is lost; the server has died."""
+    losses = drawn()
+    study = made(place, rule, Faults())
+    while study.running_server().exchange < 2:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    study.kill(2)
+    study.kill("server")
+    return study, losses
+
+
+def go_on(study: SimulatedStudy, losses: np.ndarray, steps: int = 40) -> int:
+    """Let clients 0 and 1 play; a timer closes exchanges. Returns the last exchange."""
+    for _ in range(steps):
+        for client in (0, 1):
+            if not study.learner(client).over:
+                study._step(client, losses, None, None)
+        server = study.running_server()
+        if {0, 1} <= server._open.keys():
+            server.close_exchange()
+    return study.running_server().exchange
+
+
+@pytest.mark.parametrize("rule", ["fold", "drop"])
+def test_a_lost_client_and_a_new_start_do_not_end_the_study(
+    place: Path, built_once: None, rule: str
+) -> None:
+    """The last exchange counts the lost client; the anchor says that the ledger is the latest."""
+    study, losses = lost(place, rule)
+    server = study.running_server()
+    assert server.anchored
+    assert (server.unheard, server.stuck) == ({0, 1, 2}, None)
+    assert go_on(study, losses) == ROUNDS // 2 - 1
+    assert study.running_server().vouched() == []
+    study.close()
+
+
+def test_a_client_that_is_lost_after_its_upload(place: Path, built_once: None) -> None:
+    """The open exchange has all uploads, but after a new start not all hellos: a timer closes it."""
+    losses, study = drawn(), made(place, "drop", Faults())
+    while study.running_server().exchange < 2:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    while study.running_server().missing > 1 or 2 not in study.running_server()._open:
+        for client in (1, 2):
+            study._step(client, losses, None, None)
+    study.kill(2)
+    study.kill("server")
+    assert not study.running_server().close_exchange()  # nobody is here yet
+    while study.running_server().missing:
+        study._step(0, losses, None, None)
+    server = study.running_server()
+    assert (server.exchange, server.late) == (2, 2)
+    assert "client-001, client-002" in str(server.stuck)
+    assert server.close_exchange()
+    assert (server.exchange, server.stuck) == (3, None)
+    study.close()
+
+
+def test_without_an_anchor_the_server_says_what_it_waits_for(
+    place: Path, built_once: None, hedgerow: Command
+) -> None:
+    """Until the operator vouches: signed, logged, and in the statement."""
+    study, losses = lost(place, "drop")
+    study.anchor.unlink()
+    assert go_on(study, losses) == 2
+    server = study.running_server()
+    expected = "since the start of the server, a hello is awaited from client-002"
+    assert server.stuck == server.public()["stuck"] == expected
+    server.vouch()
+    server.vouch()  # said once
+    assert server.stuck is None
+    assert go_on(study, losses) == ROUNDS // 2 - 1
+    server = study.running_server()
+    assert server.vouched() == [2]
+    server.check()
+    study.kill("server")
+    assert study.running_server().anchored  # there is an anchor again
+    study.close()
+    found = read_deployment(study.place("server")).ledger
+    assert found.vouched == [2]
+    stated = " ".join(hedgerow("statement", str(study.place("server"))).out.split())
+    assert "THE OPERATOR HAS VOUCHED that the server's ledger was the latest" in stated
+    assert "This was after exchange 2." in stated
+
+
+def test_a_word_of_somebody_else_is_refused(place: Path, built_once: None) -> None:
+    study, _ = lost(place, "fold")
+    server = study.running_server()
+    with server._database.transaction("server vouch"):
+        server.chain.add("vouch", bytes(8) + bytes(64))
+    with pytest.raises(InvalidValue, match="not the operator's"):
+        server.check()
+    study.close()
+
+
+def test_a_hello_of_all_is_proof_enough(place: Path, built_once: None) -> None:
+    """No anchor, but the lost client comes back."""
+    study, losses = lost(place, "fold")
+    study.anchor.unlink()
+    assert go_on(study, losses) == 2
+    for _ in range(3):
+        study.learner(2).client.advance()
+    assert study.running_server().stuck is None
+    assert go_on(study, losses) == ROUNDS // 2 - 1
+    study.close()
+
+
+@pytest.mark.parametrize("behind_by", [1, 2])
+def test_an_anchor_may_be_one_answer_behind(place: Path, built_once: None, behind_by: int) -> None:
+    """A server that dies before it writes the anchor has not sent the answer; two is an old one."""
+    losses, study = drawn(), made(place, "fold", Faults())
+    anchors = {0: study.running_server() and study.anchor.read_bytes()}
+    while study.running_server().exchange < 3:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+        anchors[study.running_server().exchange] = study.anchor.read_bytes()
+    study.kill("server")
+    study.anchor.write_bytes(anchors[3 - behind_by])
+    assert study.running_server().anchored == (behind_by == 1)
+    study.close()
+
+
+def test_an_answer_leaves_after_its_anchor(place: Path, built_once: None) -> None:
+    """If the anchor cannot be written, the answer stays here, and the next start sends it."""
+    losses, study = drawn(), made(place, "fold", Faults())
+    while study.running_server().exchange < 1:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    kept = study.anchor.read_bytes()
+    study.anchor.unlink()
+    study.anchor.mkdir()
+    with pytest.raises(LedgerFailed, match=r"anchor .* could not be written"):
+        go_on(study, losses, 10)
+    assert 2 not in study.watch.answers
+    study.server = None
+    study.anchor.rmdir()
+    study.anchor.write_bytes(kept)
+    assert study.running_server().exchange == 2
+    assert study.running_server().anchored
+    study.close()
+
+
+def test_an_anchor_of_another_study_is_refused(place: Path, built_once: None) -> None:
+    study, _ = lost(place, "fold")
+    for text, match in ((b"{}", "Cannot read the anchor"), (b"\xff", "Cannot read the anchor")):
+        study.anchor.write_bytes(text)
+        with pytest.raises(InvalidValue, match=match):
+            study.running_server()
+    Anchor(study.anchor, bytes(32)).write(2, bytes(32))
+    with pytest.raises(InvalidValue, match="belongs to another study"):
+        study.running_server()
+    study.close()
+
+
+@pytest.mark.parametrize("rule", ["wait", "fold", "drop"])
+def test_a_false_hello_stops_nobody_else(place: Path, built_once: None, rule: str) -> None:
+    """It names an answer that the server has never signed, or signed for another exchange."""
+    losses, study = drawn(), made(place, rule, Faults())
+    while study.running_server().exchange < 2:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    server, liar = study.running_server(), study.learner(2).client
+    real = liar._seal
+    for exchange, seal in ((9, bytes(96)), (9, real), (1, real), (server.exchange, bytes(96))):
+        fields = (2, exchange, seal, liar.chain.count, liar.chain.head, bytes(16), server._boot)
+        (reply,) = server.take([liar._pack(wire.Hello(*fields))])
+        assert isinstance(reply, bytes)
+        assert wire.read_refusal(reply).code is wire.Code.SIGNATURE
+    fields = (2, 9, liar._seen, liar.chain.count, liar.chain.head, bytes(16), b"")
+    (reply,) = server.take([liar._pack(wire.Upload(*fields))])
+    assert isinstance(reply, bytes)
+    assert wire.read_refusal(reply).code is wire.Code.HELLO
+    assert (server.trouble, server.stuck) == (None, None)
+    if rule == "wait":
+        study.learner(2).client.advance()  # the true hello
+        study.play(losses)
+        assert study.running_server().over
+    else:
+        study.kill(2)
+        assert go_on(study, losses) == ROUNDS // 2 - 1
+    study.close()
+
+
+def test_a_client_that_says_done_too_early_stops_nobody_else(place: Path, built_once: None) -> None:
+    """The timer asks whether somebody is late: a client that is done but has not uploaded is."""
+    losses, study = drawn(), made(place, "drop", Faults())
+    while study.running_server().exchange < 2:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    server, liar = study.running_server(), study.learner(2).client
+    server.take([liar._pack(wire.Done(2, 4, liar.chain.count, liar.chain.head))])
+    for _ in range(20):
+        for client in (0, 1):
+            study._step(client, losses, None, None)
+    assert server._open.keys() == {0, 1}
+    assert server.late == 1
+    study.close()
+
+
+def test_a_fork_of_the_server_is_found_by_an_upload(place: Path, built_once: None) -> None:
+    """Two processes with copies of one ledger: a client that has an answer of the other shows it.
+
+    Its upload is refused, so it says hello, and its hello has the signature of the server.
+    """
+    losses, study = drawn(), made(place, "drop", Faults())
+    while study.running_server().exchange < 1:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    copy = shutil.copytree(study.place("server"), place / "other")
+    other = StudyServer(copy, place / "other.anchor")
+    for client in range(CLIENTS):
+        party = study.learner(client).client
+        party.boot = other._boot
+        other.take([party.greeting(bytes(16))])
+    while study.running_server().exchange < 2:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    party = study.learner(0).client
+    while party.exchange < 2 or party.remaining:
+        study._step(0, losses, None, None)
+    (reply,) = other.take([party._release(3).message])
+    assert wire.read_refusal(bytes(reply)).code is wire.Code.HELLO  # type: ignore[arg-type]
+    (reply,) = other.take([party.greeting(bytes(16))])
+    assert wire.read_refusal(bytes(reply)).code is wire.Code.OLD_SERVER  # type: ignore[arg-type]
+    assert "old copy" in str(other.stuck)
+    assert not other.close_exchange()
+    other.close()
+    study.close()

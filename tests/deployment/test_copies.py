@@ -278,7 +278,7 @@ def test_restored_server_never_answers_again(study: SimulatedStudy, place: Path)
         with pytest.raises((Refused, Distrusted), match="server's ledger is older"):
             study.learner(client).predict()
     assert study.watch.answers == answers
-    assert "has seen answers" in str(study.running_server().trouble)
+    assert "has shown an answer" in str(study.running_server().trouble)
 
 
 def test_old_messages_shown_to_a_restored_server_draw_nothing(

@@ -24,6 +24,7 @@ class _Study:
         self.manifest = SimpleNamespace(roster=dict.fromkeys(range(CLIENTS)), closing="wait")
         self.batches: list[bytes] = []  # the kinds of requests in each batch
         self.missing = CLIENTS
+        self.stuck = self.trouble = None
 
     def take(self, requests: list[bytes]) -> list[bytes | Wait]:
         self.batches.append(b"".join(data[:1] for data in requests))

@@ -26,6 +26,7 @@ class _Slow:
     """A study that takes its time and notes who was served."""
 
     missing = 0
+    stuck = trouble = None
 
     def __init__(self, clients: int) -> None:
         self.manifest = SimpleNamespace(roster=dict.fromkeys(range(clients)), closing="wait")

@@ -21,6 +21,7 @@ from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
 from hedgerow.deployment.http_server import LINGER, Limits, Tls, listen, protocol
 from hedgerow.deployment.learner import NoReply
+from hedgerow.deployment.pages.live import live_page
 from support.proxy import connect_proxy, make_certificates
 from support.served import play, served
 
@@ -356,3 +357,21 @@ def test_a_slow_client_gets_its_whole_last_answer(caplog: pytest.LogCaptureFixtu
         serving.join()
     assert read > size
     assert not caplog.records
+
+
+def test_a_server_that_waits_for_a_hello_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log, at /readyz and on the page, until the hello has come."""
+    caplog.set_level("WARNING", "hedgerow.deployment")
+    with served(tmp_path, parts=(live_page,)) as one:
+        assert one.ask("GET", "/readyz")[2] == b"ready\n"
+        one.study._proven = False  # as after a start with a ledger that has answers
+        assert one.ask("GET", "/manifest.json")[0] == 200  # a batch
+        awaited = b"a hello is awaited from client-000, client-001"
+        assert awaited in one.ask("GET", "/readyz")[2]
+        assert awaited in one.ask("GET", "/")[2]
+        assert [record.message for record in caplog.records] == ["no exchange is answered"]
+        play([one.learner(0), one.learner(1)], LOSSES)
+        assert one.ask("GET", "/readyz")[2] == b"ready\n"
+        assert [record.message for record in caplog.records][1:] == ["the study can go on"]

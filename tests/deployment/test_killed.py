@@ -4,6 +4,7 @@ the transcript is that of the game in one process.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.deployment.anchor import OldLedger
+from hedgerow.deployment.server import StudyServer
 from support.parties import Deployed
 from support.zygote import Zygote, zygote
 
@@ -56,6 +59,48 @@ def test_killed_a_few_times(name: str, seed: int | None, tmp_path: Path, process
     deployed = Deployed.make(tmp_path, processes, losses, seed, **STUDIES[name])
     deployed.pause = 0.005
     play_and_kill(deployed, 4, np.random.default_rng(2), 0.15, 120.0)
+
+
+def test_a_lost_client_and_a_killed_server(tmp_path: Path, processes: Zygote) -> None:
+    """Exchanges close without the client that never comes back, also after the server was killed.
+
+    An old copy of the ledger is refused at the start.
+    """
+    choices = {"epsilon": "1", "every": 2, "early": False}
+    deployed = Deployed.make(
+        tmp_path, processes, game(9, 16, 3, 3), 3,
+        algorithm="private_hedge", choices=choices, closing="drop",
+    )  # fmt: skip
+    deployed.options = {"close_after": 0.2}
+    deployed.pause = 0.02
+    deployed.start_all()
+    *others, last = deployed.manifest.clients
+    (tmp_path / "end").touch()
+    sent = tmp_path / f"wire-{last}"
+    while not sent.exists() or not sent.read_text().startswith("1 "):
+        time.sleep(0.01)
+    time.sleep(0.1)  # its first upload is counted; it is lost before or after the next one
+    processes.kill(deployed.pids[last])
+    processes.kill(deployed.pids["server"])
+    backup = shutil.copytree(tmp_path / "server", tmp_path / "backup")
+    deployed.start("server")
+    for name in others:
+        code = processes.wait(deployed.pids[name], 60.0)
+        assert code == 0, deployed.errors(name)
+    deployed.stop_server()
+    server = StudyServer(tmp_path / "server")
+    found, again = server.exchange, server.uploads()
+    assert found == 7
+    assert server.vouched() == []
+    assert {exchange for client, exchange in again if client == 2} <= {1, 2, 3}
+    server.close()
+    shutil.rmtree(tmp_path / "server")
+    shutil.copytree(backup, tmp_path / "server")
+    with pytest.raises(OldLedger, match="names an answer of exchange 7"):
+        StudyServer(tmp_path / "server")
+    deployed.start("server")
+    assert processes.wait(deployed.pids["server"], 30.0) != 0
+    assert "OldLedger" in deployed.errors("server")
 
 
 @pytest.mark.long

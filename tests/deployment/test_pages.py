@@ -149,7 +149,7 @@ def test_raw_values_are_shown_at_the_client_only(
 def test_text_of_others_is_not_obeyed(played: SimulatedStudy) -> None:
     public = played.running_server().public()
     evil = "<script>alert(1)</script>\x1b"
-    public |= {"title": evil, "trouble": evil, "certificate": [evil]}
+    public |= {"title": evil, "trouble": evil, "stuck": evil, "certificate": [evil]}
     public["clients"][0]["name"] = '"><img src=x onerror=alert(1)>'
     text = study_page(public).decode()
     outline = Outline(text)
@@ -190,6 +190,7 @@ def public_of(clients: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "title": "T", "study": "ab" * 32, "algorithm": "a", "private": True, "closing": "wait",
         "clients": clients, "exchange": 3, "round": 5, "horizon": 9, "play": 2,
         "next_upload_after_rounds": 1, "switches_left": 4, "over": False, "trouble": None,
+        "stuck": None,
         "entries": 7, "head": "cd" * 32, "certificate": ["public: epsilon = 1; assumes X"],
     }  # fmt: skip
     return given | changes
@@ -215,6 +216,8 @@ def test_what_an_operator_must_know() -> None:
     assert "The study is over" in parts(public_of([here], over=True))["state"]
     assert "not private" in parts(public_of([here], private=False))["state"].lower()
     assert "Trouble: two of them." in parts(public_of([here], trouble="two of them"))["state"]
+    stuck = parts(public_of([here], stuck="a hello is awaited from a"))["state"]
+    assert "No exchange is answered now: a hello is awaited from a." in stuck
     now = parts(public_of([here], play=None, horizon=None, next_upload_after_rounds=None))["now"]
     assert "differs between clients" in now
     assert "no further one" in now

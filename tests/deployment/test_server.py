@@ -64,7 +64,7 @@ def upload(client: StudyClient, **changes: Any) -> bytes:
     values = {
         "client": client.index,
         "exchange": client.exchange + 1,
-        "seen": client._seen(),
+        "seen": client._seen,
         "count": client.chain.count,
         "head": client.chain.head,
         "salt": bytes(16),
@@ -150,7 +150,7 @@ def test_a_hello_with_an_older_log_is_refused(study: SimulatedStudy) -> None:
         values = {
             "client": 0,
             "exchange": client.exchange,
-            "seen": client._seen(),
+            "seal": client._seal,
             "count": client.chain.count,
             "head": client.chain.head,
             "nonce": bytes(16),
@@ -162,8 +162,8 @@ def test_a_hello_with_an_older_log_is_refused(study: SimulatedStudy) -> None:
     older = client.chain.head_at(known[0] - 1)
     assert refused(server, hello(count=known[0] - 1, head=older)) is Code.OLD_CLIENT
     assert refused(server, hello(count=known[0], head=bytes(32))) is Code.OLD_CLIENT
-    assert refused(server, hello(exchange=client.exchange + 1)) is Code.OLD_SERVER
-    assert refused(server, hello(seen=bytes(32))) is Code.OLD_SERVER
+    assert refused(server, hello(exchange=client.exchange + 1)) is Code.SIGNATURE
+    assert refused(server, hello(seal=wire.UNSEALED)) is Code.SIGNATURE
     assert refused(server, hello(exchange=-1)) is Code.FORM
     assert refused(server, hello(boot=wire.UNKNOWN)) is Code.HELLO
     assert state(server) == before
@@ -187,8 +187,8 @@ def test_the_study_is_signed_by_everyone(study: SimulatedStudy) -> None:
     [
         ({"exchange": 0}, Code.EXCHANGE),
         ({"exchange": -5}, Code.EXCHANGE),
-        ({"exchange": 9}, Code.OLD_SERVER),
-        ({"seen": bytes(32)}, Code.OLD_SERVER),
+        ({"exchange": 9}, Code.HELLO),
+        ({"seen": bytes(32)}, Code.HELLO),
         ({"count": 2**63}, Code.FORM),
         ({"payload": b""}, Code.VALUE),
         ({"payload": b"HR" + bytes(100)}, Code.VALUE),
@@ -307,7 +307,7 @@ def test_public_shows_no_secret(place: Path, built_once: None) -> None:
     assert set(table) == {
         *("title", "study", "algorithm", "private", "closing", "clients", "exchange", "round"),
         *("horizon", "next_upload_after_rounds", "play", "switches_left", "over", "trouble"),
-        *("entries", "head", "certificate"),
+        *("stuck", "entries", "head", "certificate"),
     }
     secret = server._state
     for name in secret.__dataclass_fields__:
@@ -351,7 +351,7 @@ def test_exact_sizes_of_messages() -> None:
     sizes = {kind.__name__: kind.form.size for kind in wire.KINDS.values()}
     assert sizes == {
         "Join": 4,
-        "Hello": 116,
+        "Hello": 180,
         "Welcome": 108,
         "Ask": 12,
         "Upload": 100,

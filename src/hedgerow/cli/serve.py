@@ -32,6 +32,12 @@ def serve(
         bool,
         typer.Option("--check", help="Print the study, make only the key, and stop."),
     ] = False,
+    vouch: Annotated[
+        bool,
+        typer.Option(
+            "--vouch", help="Vouch that there is no later ledger of this study; logged and stated."
+        ),
+    ] = False,
     json: Json = False,
     plugin: Plugins = None,
     debug: Debug = False,
@@ -55,6 +61,11 @@ def serve(
     continue the study. Clients join with the printed command. The address shows a live page;
     /healthz, /readyz and /metrics are for operators. SIGTERM and Ctrl-C stop the server cleanly,
     with exit code 0; exit code 70 means that the disk failed and that nothing was sent.
+
+    Where exchanges may close without some clients, the server names its last answer in a second
+    file, the anchor, and refuses a ledger that is older. If the anchor is lost and a client of the
+    last exchange is lost as well, the server waits, and says so. Only if you know that its ledger
+    was never restored from a copy, start it with --vouch: it then goes on.
     """
     prepare(plugin)
     from hedgerow.deployment.config import load
@@ -72,10 +83,10 @@ def serve(
         server = public_hex(load_or_make(key))
         _print(config.manifest(server), "", json)
         return 0
-    return _serve(config, options, json)
+    return _serve(config, options, vouch, json)
 
 
-def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
+def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool) -> int:
     try:
         from hedgerow.deployment.http_server import Tls, listen, make_app
         from hedgerow.deployment.http_server import serve as serve_http
@@ -99,6 +110,8 @@ def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
     listening = listen(options.host, options.port)  # first: a study that is made is final
     try:
         study = open_study(config, options)
+        if vouch:
+            study.vouch()
     except BaseException:
         listening.close()
         raise

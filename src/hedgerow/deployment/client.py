@@ -204,7 +204,7 @@ class StudyClient(ClientLedger):
         """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: Release | None = None  # the last release, once it is on disk
-        self._last_answer = self.last_answer() or wire.NOTHING
+        self._seen, self._seal = self.last_answer()
         noise = self.saved_noise()
         self._noise = PartyNoise(self.manifest.seed, noise or b"")
         self._mine = Watched(self._noise.client(self.index, len(self.manifest.roster)))
@@ -305,13 +305,9 @@ class StudyClient(ClientLedger):
     def greeting(self, nonce: bytes) -> bytes:
         """The signed hello with which this client shows how far it is."""
         self._flush()
-        exchange, seen = self._game.exchange, self._seen()
+        exchange, seal = self._game.exchange, self._seal
         count, head = self.chain.count, self.chain.head
-        return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce, self.boot))
-
-    def _seen(self) -> bytes:
-        """The hash of the last answer."""
-        return self._last_answer
+        return self._pack(wire.Hello(self.index, exchange, seal, count, head, nonce, self.boot))
 
     def _flush(self) -> None:
         """Commit an answer that is held, before the head of the log is shown."""
@@ -355,7 +351,7 @@ class StudyClient(ClientLedger):
         message = wire.Upload(
             self.index,
             exchange,
-            self._seen(),
+            self._seen,
             self.chain.count,
             self.chain.head,
             secrets.token_bytes(16),
@@ -428,13 +424,13 @@ class StudyClient(ClientLedger):
             self._greeted = False  # ask how far the server is
         with self._database.hold("client answer"):
             state = self.algorithm.client.receive(self._game.state, broadcast)
-            found = wire.hash_of(reply)
+            found, seal = wire.hash_of(reply), wire.seal_of(reply)
             self._database.execute(
                 "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
             )
-            self.chain.add("answer", exchange.to_bytes(8, "little") + found)
+            self.chain.add("answer", exchange.to_bytes(8, "little") + found + seal)
             self._set(save=False, state=state, **after)
-        self._last_answer, self._due = found, None
+        self._seen, self._seal, self._due = found, seal, None
 
     # -- rounds ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from hedgerow.core.messages import decode_state, encode_state
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import NAMED, open_database
+from hedgerow.deployment.wire import NOTHING, UNSEALED
 
 FILE = "study.db"
 SCHEMA = (
@@ -91,12 +92,13 @@ class ClientLedger:
             ),
         )
 
-    def last_answer(self) -> bytes | None:
-        """The hash of the last answer; None: none has come."""
+    def last_answer(self) -> tuple[bytes, bytes]:
+        """The hash and the seal of the last answer; zeros if none has come."""
         row = self._database.one(
             "SELECT body FROM log WHERE kind = 'answer' ORDER BY n DESC LIMIT 1"
         )
-        return None if row is None else bytes(row[0])[8:]
+        body = bytes(8) + NOTHING + UNSEALED if row is None else bytes(row[0])
+        return body[8:40], body[40:]
 
     def released(self, exchange: int) -> bytes | None:
         """The hash of the release of an exchange; None: there is none."""
@@ -135,7 +137,7 @@ class ClientLedger:
     def answers(self) -> dict[int, bytes]:
         """The hash of every answer by its exchange."""
         rows = self._database.execute("SELECT body FROM log WHERE kind = 'answer' ORDER BY n")
-        return {int.from_bytes(body[:8], "little"): bytes(body[8:]) for (body,) in rows}
+        return {int.from_bytes(body[:8], "little"): bytes(body[8:40]) for (body,) in rows}
 
     def check(self) -> bytes:
         """Check the log against the tables of the ledger; return its head."""

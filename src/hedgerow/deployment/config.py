@@ -42,7 +42,7 @@ from hedgerow.studies.typed import typed
 KEYS = ("title", "closing", "features", "algorithm", "setting", "clients", "server")
 SERVER = "HEDGEROW_SERVER_"
 SECONDS = ("wait", "slow", "close_after")
-FILES = ("folder", "certificate", "certificate_key", "client_ca")
+FILES = ("folder", "anchor", "certificate", "certificate_key", "client_ca")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class ServerOptions:
         Where to listen. Port 0: any free one.
     folder
         Where the server's key and database are kept.
+    anchor
+        With closing = "fold" or "drop": a file that names the last answer, best on another disk
+        than the folder. None: `FOLDER.anchor`, beside the folder.
     certificate, certificate_key
         The certificate of the server and its key, in PEM files. Without them: plain HTTP, which
         only this machine may reach.
@@ -88,6 +91,7 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 8420
     folder: str = "server"
+    anchor: str | None = None
     certificate: str | None = None
     certificate_key: str | None = None
     client_ca: str | None = None

@@ -8,6 +8,7 @@ database: the event loop goes on answering while a commit waits for the disk.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
@@ -157,6 +158,8 @@ class Desk:
         self._open_study = open_study
         self._study: StudyServer | None = None
         self._clients = 0
+        self._stuck: str | None = None
+        self._trouble: str | None = None
         self._lanes: OrderedDict[tuple[str, int], deque[_Request]] = OrderedDict()
         self._queued: Counter[str] = Counter()  # by address
         self._due = asyncio.Event()  # what is queued is taken now
@@ -190,9 +193,24 @@ class Desk:
         """Open the study and begin to take requests."""
         self._study = study = await self._in_thread(self._open_study)
         self._clients = len(study.manifest.roster)
+        self._note(*await self._in_thread(self._state, study))
         self._task = asyncio.create_task(self._work())
         if self.limits.close_after and rule_of(study.manifest.closing).may_close:
             self._timer = asyncio.create_task(self._close_late())
+
+    @property
+    def stuck(self) -> str | None:
+        """What keeps the study from answering any exchange, in words; None: nothing."""
+        return self._stuck
+
+    def _note(self, stuck: str | None, trouble: str | None) -> None:
+        """Log what keeps the study from going on, and what an operator should know."""
+        if (stuck is None) != (self._stuck is None):
+            event = "the study can go on" if stuck is None else "no exchange is answered"
+            log(event, logging.WARNING, because=stuck)
+        if trouble not in (None, self._trouble):
+            log("trouble", logging.WARNING, what=trouble)
+        self._stuck, self._trouble = stuck, trouble
 
     async def ask(self, address: str, data: bytes) -> Reply:
         """Queue a request and wait for its reply, at most `limits.wait` seconds."""
@@ -344,7 +362,10 @@ class Desk:
     async def _serve(self, batch: list[_Request]) -> None:
         """Let the study take a batch; settle what is answered and keep what must wait."""
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
-        replies, answers, self._missing = await self._in_thread(self._take, requests, exchanges)
+        replies, answers, self._missing, state = await self._in_thread(
+            self._take, requests, exchanges
+        )
+        self._note(*state)
         for request, reply in zip(batch, replies, strict=True):
             if isinstance(reply, Wait):
                 self._keep(reply.exchange, request)
@@ -357,10 +378,11 @@ class Desk:
 
     def _take(
         self, requests: list[bytes], exchanges: tuple[int, ...]
-    ) -> tuple[list[bytes | Wait], dict[int, bytes], int]:
+    ) -> tuple[list[bytes | Wait], dict[int, bytes], int, tuple[str | None, str | None]]:
         """In the writer's thread: take a batch, and find the answers that somebody waits for.
 
-        The last value is the number of uploads that the open exchange still needs.
+        The third value is the number of uploads that the open exchange still needs, the last one
+        what `_note` takes.
         """
         study, began = self._study, time.thread_time()
         assert study is not None
@@ -371,7 +393,11 @@ class Desk:
         self.counts.requests += len(requests)
         self.counts.seconds += time.thread_time() - began
         answers = {e: answer for e, answer in found.items() if answer is not None}
-        return replies, answers, study.missing
+        return replies, answers, study.missing, self._state(study)
+
+    @staticmethod
+    def _state(study: StudyServer) -> tuple[str | None, str | None]:
+        return study.stuck, study.trouble
 
     def _keep(self, exchange: int, request: _Request) -> None:
         """Let a request wait, unless the server stops: then it is answered with 204.

@@ -141,7 +141,9 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
 
     async def ready(request: Request) -> Response:
         del request
-        return _text(200, "ready") if desk.ready else _text(503, "not ready")
+        if not desk.ready:
+            return _text(503, "not ready")
+        return _text(200, "ready" if desk.stuck is None else f"ready, but {desk.stuck}")
 
     async def numbers(request: Request) -> Response:
         del request

@@ -32,7 +32,7 @@ from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
 from hedgerow.version import __version__
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Changes whenever messages or ledgers change."""
 LONGEST = 2**22
 """The most bytes of a manifest."""

@@ -2,9 +2,11 @@
 
 Uploads, the answer that they complete and the next state are one transaction, and replies are
 returned after it. An upload of a client is counted once for each exchange; the same bytes again get
-the same answer. After a start every client must say hello before an exchange is completed: a server
-whose ledger is older than what a client has seen never answers twice. A hello repeats what this
-process drew when it started, so an old one does not count.
+the same answer. After a start the server answers nothing before it has proof that its ledger is the
+latest: the hellos of all clients of the last exchange or, where exchanges may close without some of
+them, the anchor (`anchor.py`) or the operator's word. A hello repeats what this process drew when
+it started, so an old one does not count. It shows an answer with the server's signature, so a
+client that names one that does not exist is refused, and nobody else is.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.messages import decode, decode_state, encode, encode_state
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
+from hedgerow.deployment.anchor import Anchor, OldLedger
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import NAMED, LedgerFailed, open_database
-from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.keys import load_or_make, public_hex, signed_by
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
 from hedgerow.deployment.wire import Code, Refused, refuse
@@ -88,6 +91,8 @@ class StudyServer:
     ----------
     folder
         The folder that `StudyServer.create` has made: the ledger `server.db` and the key.
+    anchor
+        The file that names the last answer, outside the folder. None: `FOLDER.anchor`, beside it.
 
     Examples
     --------
@@ -104,8 +109,10 @@ class StudyServer:
     >>> server.close()
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, anchor: str | Path | None = None) -> None:
         self.folder = Path(folder)
+        beside = Path(f"{self.folder.resolve()}.anchor")
+        self._anchor_file = beside if anchor is None else Path(anchor)
         if not (self.folder / FILE).is_file():
             raise NoStudy(f"{self.folder} holds no study. Make one with `hedgerow serve`.")
         self._database = open_database(self.folder / FILE, SCHEMA)
@@ -113,7 +120,9 @@ class StudyServer:
             self._load()
 
     @classmethod
-    def create(cls, folder: str | Path, manifest: Manifest) -> StudyServer:
+    def create(
+        cls, folder: str | Path, manifest: Manifest, anchor: str | Path | None = None
+    ) -> StudyServer:
         """Make the ledger of a new study and draw its opening broadcast.
 
         The folder holds the server's key (`server.pem`), whose public key the manifest names.
@@ -135,7 +144,7 @@ class StudyServer:
                 Chain(database).add("manifest", manifest.digest)
         finally:
             database.close()
-        return cls(out)
+        return cls(out, anchor)
 
     def _load(self) -> None:
         database = self._database
@@ -160,23 +169,27 @@ class StudyServer:
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
         self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
-        self._old = False  # a client has seen answers that this ledger does not have
+        # a client has shown an answer that this ledger does not have: it is an old copy, for good
+        self._old = database.one("SELECT 1 FROM log WHERE kind = 'old'") is not None
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
-        row = database.one("SELECT exchange, round, state, noise FROM game")
-        saved = b"" if row is None else bytes(row[3])
-        self._noise = PartyNoise(self.manifest.seed, saved)
         self._answers: dict[int, bytes] = {}
+        row = database.one("SELECT exchange, round, state, noise FROM game")
+        self.exchange, self.round = (wire.NONE, 0) if row is None else (row[0], row[1])
+        self._anchor = Anchor(self._anchor_file, self.study) if self._rule.may_close else None
+        self.anchored = self._anchor is not None and self._is_anchored(self._anchor)
+        """Whether the anchor, or the operator, says that this ledger is the latest."""
+        self._proven = row is None  # this process answered, or clients have said hello
+        self._noise = PartyNoise(self.manifest.seed, b"" if row is None else bytes(row[3]))
         if row is None:
             with database.transaction("server opening"):
                 broadcast, state = self.algorithm.server.open(self._noise.server())
-                self.exchange, self.round = 0, 0
-                self._state = state
+                self.exchange, self._state = 0, state
                 self._say(broadcast, {})
+            self._publish()
         else:
-            self.exchange, self.round = row[0], row[1]
             self._state = decode_state(self.algorithm.server.state, bytes(row[2]))
-        self._published = self.exchange
+            self._published = self.exchange
         self._broadcast = self._sent(self.exchange)
         self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
         self.done = {c for (c,) in database.execute("SELECT client FROM done")}
@@ -196,6 +209,44 @@ class StudyServer:
         self._stored = bool(self._open)  # whether payloads of the open exchange are on disk
         self._traces = True  # of a process that was killed, perhaps
         self._forget("server start")
+
+    def _is_anchored(self, anchor: Anchor) -> bool:
+        """Whether the anchor names the last answer, or the one before it; raises if it is newer.
+
+        A server that dies between the commit of an answer and the anchor has not sent the answer.
+        """
+        named = anchor.read()
+        if named is None:
+            return False
+        exchange, found = named
+        own = self._answer(exchange)
+        if own is None or wire.hash_of(own) != found:
+            raise OldLedger(
+                f"The ledger in {self.folder} is a restored copy: the anchor {anchor.path} names "
+                f"an answer of exchange {exchange} that is not in it. Bring back the latest "
+                "ledger, or start a new study."
+            )
+        return exchange >= self.exchange - 1
+
+    def vouch(self) -> None:
+        """Take the operator's word that there is no later ledger of this study than this one.
+
+        For a server whose anchor is lost while a client of the last exchange is lost as well. The
+        word is signed with the server's key, logged, and in every statement of the server.
+        """
+        if not self._rule.may_close:
+            raise Unsupported(
+                "In this study an exchange waits for all clients, so their hellos are proof enough."
+            )
+        if self.anchored:
+            return
+        with self._database.transaction("server vouch"):
+            word = self.exchange.to_bytes(8, "little")
+            self.chain.add("vouch", word + self.key.sign(self._vouched_text(word)))
+        self.anchored = True
+
+    def _vouched_text(self, word: bytes) -> bytes:
+        return b"hedgerow: this ledger is the latest\n" + self.study + word
 
     # -- what comes in -----------------------------------------------------------------------------
 
@@ -218,9 +269,9 @@ class StudyServer:
                 except Refused as refusal:
                     replies.append(wire.pack_refusal(refusal.code, refusal.text, self._boot))
             self._keep_payloads()
-        self._published = self.exchange
         self._forget("server take")
         if self.exchange != before:  # some that wait have their answer now
+            self._publish()
             replies = [self._ready(reply) for reply in replies]
         return replies
 
@@ -269,9 +320,9 @@ class StudyServer:
             refuse(Code.HELLO, "The server has started again. Say hello to it.")
         if message.exchange >= 0:
             seen = self._answer(message.exchange)
-            if seen is None or wire.hash_of(seen) != message.seen:
-                self._old_server(client)
-        elif message.seen != wire.NOTHING:
+            if seen is None or wire.seal_of(seen) != message.seal:
+                self._other_answer(message)
+        elif message.seal != wire.UNSEALED:
             refuse(Code.FORM, "The hello contradicts itself.")
         known = self._database.one("SELECT count, head FROM head WHERE client = ?", (client,))
         if known is not None and (
@@ -325,7 +376,8 @@ class StudyServer:
         if exchange > self.exchange + 1 or (
             last is not None and wire.hash_of(last) != message.seen
         ):
-            self._old_server(client)
+            self.greeted.discard(client)  # what it has seen must be shown in a hello
+            refuse(Code.HELLO, "The upload follows an answer that this server does not have.")
         late = exchange <= self.exchange and self._rule.may_close
         if client in self._open or exchange < 1 or not (late or self._is_open(exchange)):
             refuse(Code.EXCHANGE, "This exchange is not open.")
@@ -421,10 +473,22 @@ class StudyServer:
         self.trouble = f"{self.manifest.clients[client]} has signed two messages for one release"
         refuse(Code.FORK, "This client has signed two messages for one release.")
 
-    def _old_server(self, client: int) -> None:
-        name = self.manifest.clients[client]
-        self._old = self._rule.may_close  # those who wait, wait for this client in any case
-        self.trouble = f"{name} has seen answers that this server does not have"
+    def _other_answer(self, message: wire.Hello) -> NoReturn:
+        """Refuse a client that names an answer which is not in this ledger.
+
+        If the server has signed that answer, this ledger is an old copy: the proof is logged, and
+        no exchange is answered with this ledger again. Otherwise only this client is refused.
+        """
+        name, count = self.manifest.clients[message.client], len(self._keys)
+        server = self.manifest.server
+        if not wire.sealed(message.exchange, count, message.seal, self.study, server):
+            refuse(Code.SIGNATURE, "The server has not signed the answer that the hello names.")
+        if not self._old:
+            self._database.begin()
+            where = message.client.to_bytes(4, "little") + message.exchange.to_bytes(8, "little")
+            self.chain.add("old", where + message.seal)
+            self._old = True
+        self.trouble = f"{name} has shown an answer that this server does not have"
         refuse(
             Code.OLD_SERVER,
             "The server's ledger is older than what this client has seen: a restored copy.",
@@ -446,18 +510,40 @@ class StudyServer:
     # -- what goes out -----------------------------------------------------------------------------
 
     def _close_if_complete(self) -> None:
-        """Answer the open exchange if it is complete and everyone has said hello."""
+        """Answer the open exchange if it is complete and the ledger is proven to be the latest."""
         if self._may_answer() and self._rule.complete(self._open.keys(), len(self._keys), False):
             self._database.begin()
             self._answer_exchange()
 
-    def _may_answer(self) -> bool:
-        """Whether all clients that the last exchange counts have said hello since the start.
+    def _may_answer(self, closing: bool = False) -> bool:
+        """Whether this ledger is proven to be the latest.
 
-        They have seen its answer, so a server whose ledger is older than that is found out. Once a
-        client has found it out, nothing is answered until the server is opened with another ledger.
+        All clients that the last exchange counts have said hello since the start: they have seen
+        its answer, and would find out an older ledger. Or this process has answered already. The
+        anchor counts when somebody asks to close the exchange, and a client has said hello: until
+        then those that are here had time to show a later answer, which stops everything.
         """
-        return self._last_counted <= self.greeted and not self._old
+        if self._old:
+            return False
+        self._proven = self._proven or self._last_counted <= self.greeted
+        return self._proven or (closing and self.anchored and bool(self.greeted))
+
+    @property
+    def unheard(self) -> set[int]:
+        """The clients whose hello the server awaits before it answers; none once it has proof."""
+        return set() if self._proven else self._last_counted - self.greeted
+
+    @property
+    def stuck(self) -> str | None:
+        """What keeps the server from answering any exchange, in words; None: nothing."""
+        if self._old:
+            return "this ledger is an old copy: bring back the latest one, or start a new study"
+        names = [self.manifest.clients[client] for client in sorted(self.unheard)]
+        may_close = self.anchored and self.missing > 0  # and then the timer says when
+        if not names or may_close or self._until_next is None:
+            return None
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} others" if names[3:] else "")
+        return f"since the start of the server, a hello is awaited from {shown}"
 
     @property
     def may_close(self) -> bool:
@@ -468,20 +554,34 @@ class StudyServer:
         """Answer the open exchange without the uploads that are missing; return whether it was.
 
         An operator or a timer calls it, where the closing rule allows it. Nothing happens while
-        no client has uploaded, or while a client that the last exchange counts has not said hello.
+        no client has uploaded, or while nothing proves that this ledger is the latest: neither the
+        hellos of the clients that the last exchange counts, nor the anchor, nor `vouch`.
         """
         if not self._rule.may_close:
             raise Unsupported(
                 f"In this study an exchange waits for all clients (closing={self._rule.name!r})."
             )
         ready = self._rule.complete(self._open.keys(), len(self._keys), True)
-        if not ready or not self._may_answer():
+        if not ready or not self._may_answer(closing=True):
             return False
         with self._database.transaction("server close"):
             self._answer_exchange()
-        self._published = self.exchange
         self._forget("server close")
+        self._publish()
         return True
+
+    def _publish(self) -> None:
+        """Let the answers that are committed leave: the anchor names the last one first."""
+        if self._anchor is not None:
+            try:
+                self._anchor.write(self.exchange, wire.hash_of(self._answers[self.exchange]))
+            except OSError as error:
+                self._database.close()
+                raise LedgerFailed(
+                    f"The anchor {self._anchor.path} could not be written: {error.strerror}. "
+                    "Nothing was sent. Check the disk, then start again."
+                ) from error
+        self._published = self.exchange
 
     def _answer_exchange(self) -> None:
         """Compute the answer to the open exchange, inside the transaction that completes it."""
@@ -502,7 +602,7 @@ class StudyServer:
             "UPDATE upload SET counted = ? WHERE counted IS NULL", (self.exchange,)
         )
         self._drop_payloads()
-        self._last_counted, self._open = set(self._open), {}
+        self._last_counted, self._open, self._proven = set(self._open), {}, True
         self._say(broadcast, receipts)
         self._broadcast = broadcast
 
@@ -542,12 +642,12 @@ class StudyServer:
     @property
     def missing(self) -> int:
         """How many uploads the open exchange still needs."""
-        return len(self._keys) - len(self._open.keys() | self.done)
+        return len(self._keys) - len(self._open)
 
     @property
     def late(self) -> int:
         """How many clients the open exchange still waits for; 0 before its first upload."""
-        return self.missing if self._open else 0
+        return len(self._keys) - len(self._open.keys() - self.unheard) if self._open else 0
 
     def public(self) -> dict[str, Any]:
         """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
@@ -586,6 +686,7 @@ class StudyServer:
             "switches_left": None if left is None else left(self._state),
             "over": self.over,
             "trouble": self.trouble,
+            "stuck": self.stuck,
             "entries": self.chain.count,
             "head": self.chain.head.hex(),
             "certificate": list(self.manifest.resolved["guarantees_in_words"]),
@@ -599,7 +700,7 @@ class StudyServer:
     def check(self) -> bytes:
         """Check the log against the tables of the ledger; return its head."""
         head = self.chain.check()
-        logged: dict[str, list[bytes]] = {"upload": [], "answer": []}
+        logged: dict[str, list[bytes]] = {"upload": [], "answer": [], "vouch": []}
         for entry in self.chain.entries():
             logged.get(entry.kind, []).append(entry.body)
         answers = [
@@ -614,7 +715,15 @@ class StudyServer:
             answers
         ):
             raise InvalidValue(f"The ledger in {self.folder} does not agree with its log.")
+        for body in logged["vouch"]:
+            if not signed_by(self.manifest.server, body[8:], self._vouched_text(body[:8])):
+                raise InvalidValue(f"A word in the log in {self.folder} is not the operator's.")
         return head
+
+    def vouched(self) -> list[int]:
+        """After which exchanges the operator has vouched that the ledger was the latest."""
+        words = [entry.body[:8] for entry in self.chain.entries() if entry.kind == "vouch"]
+        return [int.from_bytes(word, "little") for word in words]
 
     def signatures(self) -> dict[str, bytes]:
         """The message with which each client signed the study, by name."""

@@ -24,9 +24,9 @@ def open_study(config: ServeConfig, options: ServerOptions, seed: int | None = N
     folder = Path(options.folder)
     server = public_hex(load_or_make(folder / KEY))
     try:
-        study = StudyServer(folder)
+        study = StudyServer(folder, options.anchor)
     except NoStudy:
-        return StudyServer.create(folder, config.manifest(server, seed))
+        return StudyServer.create(folder, config.manifest(server, seed), options.anchor)
     manifest = config.manifest(server, study.manifest.seed)
     if study.manifest.digest != manifest.digest:
         study.close()

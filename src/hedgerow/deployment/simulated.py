@@ -148,6 +148,7 @@ class SimulatedStudy:
         self._late: list[bytes] = []
         self._places = {"server": folder / "server"}
         self._places |= {name: folder / f"data-{name}" for name in manifest.clients}
+        self.anchor = folder / "server.anchor"  # outside all folders that are restored
         self._lives = 0
         self._stepping = 0  # the client that takes a step
         self._image: Path | None = None  # the folder of a party as it was when it died
@@ -180,9 +181,9 @@ class SimulatedStudy:
         if self.server is None:
             place = self._places["server"]
             try:
-                self.server = self._server_kind(place)
+                self.server = self._server_kind(place, self.anchor)
             except NoStudy:
-                self.server = self._server_kind.create(place, self.manifest)
+                self.server = self._server_kind.create(place, self.manifest, self.anchor)
         return self.server
 
     def kill(self, who: str | int) -> None:

@@ -1,8 +1,9 @@
 """Messages between clients and server as bytes: pack, unpack, sign, check.
 
 A message is one byte that says its kind, eight bytes that name the study, fixed fields, a payload
-where there is one, and an Ed25519 signature over all of it and the whole digest of the study. All
-other bytes are refused with a `Refusal`: a code and a short public text, never a value.
+where there is one, and an Ed25519 signature over all of it and the whole digest of the study. A
+payload is signed by its hash, so that a few bytes (`seal_of`) prove what was signed. All other
+bytes are refused with a `Refusal`: a code and a short public text, never a value.
 
 | request | reply |
 |---|---|
@@ -39,6 +40,10 @@ LONGEST = 2**24
 MOST = 2**62
 """All numbers in messages are below it."""
 NOTHING = bytes(32)
+SEAL = 32 + SIGNATURE
+"""The bytes of `seal_of`."""
+UNSEALED = bytes(SEAL)
+"""In the hello of a client that has seen no answer."""
 BOOT = 16
 """The bytes that a server draws when it starts; a hello repeats them."""
 UNKNOWN = bytes(BOOT)
@@ -117,15 +122,16 @@ class Join(Message):
 class Hello(Message):
     """How far a client is: the last answer that it has seen, and the head of its log.
 
+    `seal` proves that the server signed this answer: a client cannot name one that does not exist.
     `nonce` is fresh, so that an old reply cannot be shown again. `boot` is what the server drew
     when it started, so that an old hello cannot be shown to a later process.
     """
 
     kind: ClassVar[bytes] = b"H"
-    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16s16s")
+    form: ClassVar[struct.Struct] = struct.Struct(f"<Iq{SEAL}sQ32s16s16s")
     client: int
     exchange: int
-    seen: bytes
+    seal: bytes
     count: int
     head: bytes
     nonce: bytes
@@ -279,12 +285,30 @@ def _numbers(kind: type[Message]) -> tuple[int, ...]:
 
 
 def _signed_text(study: bytes, body: bytes) -> bytes:
-    return b"hedgerow 1\n" + study + body
+    kind = KINDS.get(body[:1])
+    start = len(body) if kind is None else 1 + TAG + kind.form.size
+    return _start(study, body[:start]) + hashlib.sha256(body[start:]).digest()
+
+
+def _start(study: bytes, fixed: bytes) -> bytes:
+    return b"hedgerow 2\n" + study + fixed
 
 
 def signed(data: bytes, study: bytes, public: str) -> bool:
     """Whether the holder of the public key signed this message for this study."""
     return signed_by(public, data[-SIGNATURE:], _signed_text(study, data[:-SIGNATURE]))
+
+
+def seal_of(answer: bytes) -> bytes:
+    """The hash of the payload of an answer, and its signature: short proof that it was signed."""
+    start = 1 + TAG + Answer.form.size
+    return hashlib.sha256(answer[start:-SIGNATURE]).digest() + answer[-SIGNATURE:]
+
+
+def sealed(exchange: int, clients: int, seal: bytes, study: bytes, public: str) -> bool:
+    """Whether the server with this key signed an answer of this exchange that has this seal."""
+    fixed = Answer.kind + study[:TAG] + Answer.form.pack(exchange, clients)
+    return signed_by(public, seal[-SIGNATURE:], _start(study, fixed) + seal[:-SIGNATURE])
 
 
 def unpack(data: bytes, study: bytes, *expected: type[Kind]) -> Kind:

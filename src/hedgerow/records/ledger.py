@@ -63,6 +63,9 @@ class LedgerRecord:
         The other clients of the study.
     refused
         Clients that signed two messages for one release.
+    vouched
+        After which exchanges the operator vouched that the server's ledger was the latest, since
+        nothing else proved it.
     exchanges
         The exchanges that are complete.
     entries, head
@@ -77,6 +80,7 @@ class LedgerRecord:
     signed: dict[str, str]
     unsigned: list[str]
     refused: list[str]
+    vouched: list[int]
     exchanges: int
     entries: int
     head: str

@@ -109,6 +109,9 @@ def _state(public: Mapping[str, Any]) -> Html:
     else:
         text = "The study is running."
     notes = [element("p", text)]
+    if public["stuck"] is not None:
+        stuck = f"No exchange is answered now: {public['stuck']}."
+        notes.append(element("p", stuck, class_="note loud"))
     if not public["private"]:
         seeded = "Not private: the noise of this study comes from a seed."
         notes.append(element("p", seeded, class_="note loud"))

@@ -82,6 +82,12 @@ def ledger_words(statement: Statement) -> list[str]:
         texts.append(
             f"REFUSED, because two messages were signed for one release: {listed(ledger.refused)}."
         )
+    if ledger.vouched:
+        when = listed([str(exchange) for exchange in ledger.vouched])
+        texts.append(
+            "THE OPERATOR HAS VOUCHED that the server's ledger was the latest and not a restored "
+            f"copy; nothing else proved it. This was after exchange {when}."
+        )
     whose = "the server" if ledger.party is None else f"client {ledger.party!r}"
     logs = [f"of {whose} has {counted(ledger.entries, 'entry', 'entries')}, head {ledger.head}"]
     if ledger.account is not None:
