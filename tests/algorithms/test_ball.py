@@ -541,18 +541,17 @@ def test_the_density_of_euclidean_noise_integrates_to_one_and_loses_epsilon() ->
 # Audits
 
 
-def few(name: str, spec: Any, runs: int) -> dict[str, AuditRow]:
-    found = [replace(case, runs=min(case.runs, runs)) for case in cases_of(name, spec)]
-    return {case.name: AuditRow(case, examine(case)) for case in found}
+def rows_of(name: str, spec: Any) -> dict[str, AuditRow]:
+    return {case.name: AuditRow(case, examine(case)) for case in cases_of(name, spec)}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_cover_is_audited(delta: float) -> None:
-    rows = few("cover_dartboard", hr.CoverDartboard(delta=delta), 0)
+    rows = rows_of("cover_dartboard", hr.CoverDartboard(delta=delta))
     assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values()]
     worst = rows["worst transcripts"]
     assert worst.finding.epsilon is not None
-    assert worst.finding.epsilon > 0.7 * worst.certified
+    assert worst.finding.epsilon > 0.97 * worst.certified
 
 
 def test_the_contract_catches_a_record_used_twice() -> None:
@@ -576,14 +575,14 @@ def test_the_contract_catches_a_record_used_twice() -> None:
 @pytest.mark.parametrize("name", ["limited_updates", "noisy_ftrl"])
 @pytest.mark.parametrize("trust", ["central", "distributed", "local"])
 def test_every_audit_has_the_expected_verdict(name: str, trust: Any) -> None:
-    rows = few(name, hr.ALGORITHMS[name](trust=trust), 10**6)
+    rows = rows_of(name, hr.ALGORITHMS[name](trust=trust))
     assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values()]
 
 
 @pytest.mark.long
 def test_a_pure_audit_shows_what_the_proof_says() -> None:
-    """The first of 8 records moves a report by 7/8; one that is used twice, by 7/8 and by 1."""
-    rows = few("limited_updates", hr.LimitedUpdates(delta=0.0), 10**6)
+    """The first of 32 records moves a report by 31/32; one used twice, by 31/32 and by 1."""
+    rows = rows_of("limited_updates", hr.LimitedUpdates(delta=0.0))
     assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values()]
     shown = [row.finding.epsilon for row in rows.values()]
-    assert shown == pytest.approx([0.0, 7 / 8, 7 / 4, 15 / 8], abs=0.02)
+    assert shown == pytest.approx([0.0, 31 / 32, 1.25 * 31 / 32, 31 / 32, 63 / 32], abs=0.01)

@@ -435,7 +435,7 @@ def test_the_excess_of_a_phase() -> None:
 
 def test_the_certificate_is_attained_and_a_record_in_two_batches_is_caught() -> None:
     """One record reveals all of its epsilon at a root, and more in two batches."""
-    _, whole, _, again = cases_of("frank_wolfe", FrankWolfe(trust="local"))
+    _, whole, *_, again = cases_of("frank_wolfe", FrankWolfe(trust="local"))
     rows = [AuditRow(case, examine(case)) for case in (whole, again)]
     assert [row.verdict for row in rows] == ["holds", "violated"]
     assert rows[0].finding.epsilon == pytest.approx(1.0, abs=1e-9)

@@ -251,17 +251,17 @@ def test_more_budget_is_better_where_equal_epochs_were_worse() -> None:
 # Audits
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
 @pytest.mark.parametrize("spec", [Potential(), Potential(test="potential")])
 def test_every_audit_verdict_is_the_expected_one(spec: Potential, delta: float) -> None:
     cases = cases_of("potential", replace(spec, delta=delta))
     rows = [AuditRow(case, audit(case)) for case in cases]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert {row.verdict for row in rows} == {"holds", "violated"}
-    if not spec.printed:
-        worst = [row for row in rows if row.case.name.startswith("worst transcript")]
-        near = [row.certified / float(row.finding.epsilon or 0.0) for row in worst]
-        assert 1.0 <= min(near) <= 1.1
+    worst = [row for row in rows if row.case.name.startswith("worst transcript")]
+    near = [row.certified / float(row.finding.epsilon or 0.0) for row in worst]
+    assert 1.0 <= min(near) <= (1.3 if spec.printed else 1.05)
+    assert spec.printed or max(near) <= 1.05  # each is compared with what its own run costs
 
 
 @pytest.mark.parametrize(

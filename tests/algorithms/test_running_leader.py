@@ -13,6 +13,7 @@ import hedgerow as hr
 from hedgerow.algorithms.correlated import BufferedToeplitz, Kind, ToeplitzRoot, factorise
 from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
 from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.audits.case import RELEASES, WHOLE
 from hedgerow.audits.cases.running_leader import cases
 from hedgerow.contracts.suite import examine
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -163,6 +164,6 @@ def test_the_ledger_finds_a_cost_of_one_release_only(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_audits_have_a_null_case_the_claim_and_too_little_noise(trust: Any) -> None:
     found = cases(RunningLeader(trust=trust))
-    assert [case.expected for case in found] == ["holds", "holds", "violated"]
-    peer = trust == "central"
-    assert {case.method for case in found} == {"black box" if peer else "replayed releases"}
+    assert [case.expected for case in found] == ["holds", "holds", "violated", "violated"]
+    assert {case.method for case in found} == {"exact releases"}
+    assert {case.claim for case in found} == {RELEASES if trust == "central" else WHOLE}

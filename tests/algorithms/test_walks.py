@@ -371,9 +371,9 @@ def test_a_report_has_the_declared_width() -> None:
 # Attacks
 
 
-def test_an_attack_sees_half_the_noise() -> None:
-    half = replace(cases(WalkLeader())[2], runs=120)
-    assert AuditRow(half, attack(half)).verdict == "violated"
+def test_an_attack_sees_a_fifth_less_noise() -> None:
+    for less in cases(WalkLeader())[2:4]:
+        assert AuditRow(less, attack(less)).verdict == "violated"
     assert cases(WalkLeader(mu=inf)) == ()
 
 
@@ -389,13 +389,13 @@ def test_an_attack_sees_half_the_noise() -> None:
         WalkLeader(reports="silo", sized=True),
     ],
 )
-def test_attacks_find_the_certified_shift_and_half_the_noise(spec: WalkLeader) -> None:
-    """Records of one person shift by most of mu, four times as many by 2 mu, and never by more."""
+def test_attacks_find_the_certified_shift_and_too_little_noise(spec: WalkLeader) -> None:
+    """Records of one person shift by mu, four times as many by 2 mu, and never by more."""
     rows = [AuditRow(case, attack(case)) for case in cases(spec)]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows]
-    assert len(rows) == (3 if spec.trust == "distributed" else 6)
-    for row in rows[1::3]:
-        assert (row.finding.epsilon or 0.0) > 0.6 * row.certified
+    assert len(rows) == (4 if spec.trust == "distributed" else 8)
+    for row in rows[1::4]:
+        assert (row.finding.epsilon or 0.0) > 0.95 * row.certified
 
 
 # What an adversary found

@@ -1,4 +1,4 @@
-"""Audits in a statement: their confidence, their parameters, and unexpected verdicts."""
+"""Audits in a statement: their parameters, and unexpected verdicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-KEPT = ("null: the same stream twice", "worst transcript", "half the selection noise")
+KEPT = ("null: the same stream twice", "worst transcript", "four fifths of the selection noise")
 
 
 def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stated) -> None:
@@ -46,7 +46,7 @@ def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stat
         audited: float,
     ) -> AuditedCase:
         return AuditedCase(
-            case, claim, parameters, method, 0.0, certified, audited, 1.0, "holds", "holds", True
+            case, claim, parameters, method, 0.0, certified, audited, "holds", "holds", True
         )
 
     rows = [
@@ -54,7 +54,7 @@ def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stat
         row("many belows", "exact ratio", "answers alone", {"threshold": 3.5}, 0.9, 0.8),
         row(
             "one switch",
-            "black box",
+            "exact releases",
             "one selection alone",
             {"epsilon": 4.0, "switches": 1},
             2.0,
@@ -69,7 +69,7 @@ def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stat
         "epsilon >= 0.49 shown, 0.5 certified there" in text
     )
     assert (
-        "By black box, a version with other parameters (epsilon = 4, switches = 1) was attacked: "
+        "By exact releases, a version with other parameters (epsilon = 4, switches = 1) was attacked: "
         "it held." in text
     )
     assert "seeded noise" in text
@@ -77,19 +77,19 @@ def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stat
 
 
 @pytest.mark.usefixtures("quick_audits")
-def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -> None:
+def test_an_audit_is_stated(made: Command, tmp_path: Path) -> None:
     answer = made("statement", "results", "--audit")
     assert answer.code == 0
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
     assert re.search(
-        r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. "
+        r"^No attack got past the guarantee: 2 tried\. "
         r"1 of 1 planted errors was caught\.",
         page,
         re.M,
     )
     assert re.search(
         r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= (?:4\.\d+|5) "
-        r"shown, 5 certified there, at delta = 0, conf",
+        r"shown, 5 certified there, at delta = 0\.",
         page,
     )
     assert (

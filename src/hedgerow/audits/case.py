@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -13,9 +13,10 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.validate import expect
 
 Verdict = Literal["holds", "violated", "inconclusive"]
-Method = Literal["exact ratio", "glass box", "black box", "replayed releases"]
+Method = Literal["exact ratio", "exact releases"]
 Data = Array | Environment  # an array holds the losses of a `RecordedArray`
 WHOLE = "whole certificate"
+RELEASES = "all releases"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,9 @@ class AuditCase:
     name
         What the case looks at, as shown in tables.
     claim
-        What `certified` is the curve of: the whole certificate, or a part of it that the streams
-        single out.
+        What `certified` is the curve of: the whole certificate; all releases, where the proof
+        promises as much to an observer that sees them, and this observer sees less; or a part
+        that the streams single out.
     algorithm
         The audited algorithm, possibly with a planted bug.
     certified
@@ -38,15 +40,11 @@ class AuditCase:
     transcripts
         The constructed transcripts of an "exact ratio" case.
     method
-        "exact ratio" compares the likelihoods of `transcripts`. The others run the real code in
-        each world: "glass box" uses the exact likelihoods of the broadcasts, "black box" only their
-        frequencies, "replayed releases" the exact likelihoods of everything that was released
-        (`proofs/replay.md`). Only the last one needs no likelihood and sees what clients send.
-    reading
-        What a "black box" attacker notes of the broadcasts of a run. None: all of them, as they
-        are; then they must be discrete.
+        "exact ratio" compares the likelihoods of `transcripts`. "exact releases" replays real runs
+        and computes what all that they release shows (`proofs/replay.md`). It needs no likelihood
+        and sees what clients send. Neither depends on sampling.
     runs
-        The number of runs in each world; 0 for "exact ratio".
+        With "exact ratio": the real runs on `first` whose broadcasts must follow the likelihood.
     delta
         The delta at which the certificate and the finding are compared.
     observer
@@ -65,7 +63,6 @@ class AuditCase:
     second: Data
     transcripts: tuple[tuple[Any, ...], ...] = ()
     method: Method = "exact ratio"
-    reading: Callable[[list[Any]], Hashable] | None = None
     runs: int = 0
     delta: float = 0.0
     observer: Observer = Observer.PEER
@@ -73,13 +70,17 @@ class AuditCase:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        whole = self.algorithm.certificate.guarantee(self.observer).curve
-        if self.claim == WHOLE and self.certified != whole:
+        certificate = self.algorithm.certificate
+        whole = certificate.guarantee(self.observer).curve
+        if self.claim in (WHOLE, RELEASES) and self.certified != whole:
             rule = (
                 f"to name a part: the {self.observer.value} is certified {whole.words()},"
                 f" not {self.certified.words()}"
             )
             expect(False, "claim", self.claim, rule)
+        if self.claim == RELEASES:
+            rule = f"to name something else: the proof of {self.algorithm.name} adds up no releases"
+            expect(certificate.composition != "joint", "claim", self.claim, rule)
 
 
 def changes(requested: Any, played: Any) -> dict[str, Any]:

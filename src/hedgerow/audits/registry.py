@@ -26,8 +26,8 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
         "walk_batches": "hedgerow.audits.cases.walks:cases",
         "walk_leader": "hedgerow.audits.cases.walks:cases",
-        "tree_hedge": "hedgerow.audits.cases.tree_hedge:cases",
-        "tree_leader": "hedgerow.audits.cases.tree_leader:cases",
+        "tree_hedge": "hedgerow.audits.cases.trees:cases",
+        "tree_leader": "hedgerow.audits.cases.trees:cases",
         "walk_meta": "hedgerow.audits.cases.walks:cases",
     },
 )

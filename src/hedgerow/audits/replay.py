@@ -1,14 +1,16 @@
-"""Replayed releases: the exact log-likelihood ratio of all that a run released about its data.
+"""Exact releases: how much all that a run releases shows about the data, without sampling.
 
-A run on one stream is recorded and replayed on the other, with the same outputs and coins. The
-differences of the log-densities add up to ln dP/dQ of the releases (`proofs/replay.md`). No
-likelihood of the algorithm is needed.
+A run on one stream is recorded and replayed on the other, with the same outputs and coins. What
+differs is the values that were given to mechanisms. From their moves and the laws of the mechanisms
+that really drew follows the exact loss (`proofs/replay.md`). No likelihood of the algorithm is
+needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -30,21 +32,62 @@ from hedgerow.core.messages import field_names
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.transcript import Everything
+from hedgerow.privacy.curves import GaussianDP, PureDP
+from hedgerow.privacy.mechanisms import GaussianNoise
 
-_ROUNDING = 2.0**-48  # more than the rounding errors of one term of a log-density
+_ROUNDING = 2.0**-48  # more than the rounding errors of one term
 Pair = tuple[Release, Release]  # the same output, with the values of the two worlds
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """ln dP/dQ of the releases of one run.
+class Loss:
+    """What one pair of runs shows: Gaussian releases add to `mu`, others to `bounds`.
 
-    `seen` says whether the observer sees what the ratio is about. If not, the ratio is that of an
-    observer who sees more.
+    `bounds` are the largest log-ratios of all other releases together, in each direction, if values
+    do not depend on outputs. `reached` are the largest of this path, whatever its last release.
+    `seen` says whether the observer sees what the loss is about. If not, it is that of an observer
+    who sees more.
     """
 
-    value: float
+    mu: float
+    bounds: tuple[float, float]
+    reached: tuple[float, float]
     seen: bool
+
+    def reversed(self) -> Loss:
+        """Return the same loss with the two worlds exchanged."""
+        return replace(self, bounds=self.bounds[::-1], reached=self.reached[::-1])
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon that these releases show at a delta."""
+        bound = max(self.bounds)
+        if self.mu == 0:
+            return bound
+        if bound > 0:
+            raise Unsupported("Gaussian releases and others about one record are not added up.")
+        return GaussianDP(self.mu).epsilon(delta)
+
+
+def loss_of_all(losses: list[Loss]) -> Loss:
+    """The loss that runs with different noise show together (`proofs/replay.md#adaptive-releases`).
+
+    If all show the same, up to rounding, it does not depend on the noise, and that is the loss.
+    Otherwise it is the largest that one path reaches, which is exact for that path.
+    """
+    numbers = np.array([(loss.mu, *loss.bounds) for loss in losses])
+    least, most, seen = numbers.min(axis=0), numbers.max(axis=0), all(one.seen for one in losses)
+    with np.errstate(invalid="ignore"):  # inf - inf: the same
+        apart = most - least > 1e-3 * least
+    if not apart.any():
+        mu, *bounds = map(float, least)
+        return Loss(mu, (bounds[0], bounds[1]), (bounds[0], bounds[1]), seen)
+    if most[0] > 0:
+        raise InvalidValue(
+            "How far the data move Gaussian releases depends on the noise here, so the loss is not"
+            " exact. Choose streams on which it does not."
+        )
+    first, second = (max(loss.reached[side] for loss in losses) for side in (0, 1))
+    return Loss(0.0, (first, second), (first, second), seen)
 
 
 @dataclass(frozen=True)
@@ -66,14 +109,14 @@ class _Run:
         return cls(record(algorithm, environment, source, replay, (kept,)), kept)
 
 
-def log_ratio(
+def loss_of(
     algorithm: Algorithm,
     observer: Observer,
     played: Environment,
     other: Environment,
     source: NoiseSource,
-) -> Ratio:
-    """Play one run on `played`, replay it on `other`, and return ln dP/dQ, with P that of `played`.
+) -> tuple[Loss, Ledger]:
+    """Play one run on `played`, replay it on `other`, and return the loss and what was recorded.
 
     It is rounded down by more than its rounding errors, so that it never shows too much.
     """
@@ -97,17 +140,27 @@ def log_ratio(
     ]
     # what comes after the last value that differs tells nothing more
     last = max((i for i, (a, b) in enumerate(pairs) if _moved(a, b)), default=-1)
-    value, seen = 0.0, last < 0 or not _hidden_coins(first.ledger, own)
+    square, bounds, path, reached = 0.0, np.zeros(2), np.zeros(2), np.zeros(2)
+    seen = last < 0 or not _hidden_coins(first.ledger, own)
     for purpose in dict.fromkeys(a.mechanism.purpose for a, _ in pairs[: last + 1]):
         alike = [(a, b) for a, b in pairs[: last + 1] if a.mechanism.purpose == purpose]
-        sums = _sums(algorithm, played, source, purpose, pairs, first)
+        sums = _sums(algorithm, guarantee, played, source, purpose, pairs, first)
         if sums is None:
             one_by_one = guarantee.view - {Channel.SUM}
             seen = seen and _is_sent(algorithm, one_by_one, alike, first.kept)
         else:
             seen, alike = seen and Channel.SUM in guarantee.view, sums
-        value += sum(_difference(a, b) for a, b in alike if _moved(a, b))
-    return Ratio(value, seen)
+        for a, b in (both for both in alike if _moved(*both)):
+            if isinstance(a.mechanism, GaussianNoise):
+                square += float(np.square(_distances(a, b)).sum()) / a.mechanism.scale**2
+            else:
+                largest, ratio = _bounds(a, b), _ratio(a, b)
+                bounds += largest
+                reached = np.maximum(reached, path + largest)
+                path += (ratio, -ratio)
+    mu = sqrt(square) * (1 - _ROUNDING)
+    sides = (float(bounds[0]), float(bounds[1])), (float(reached[0]), float(reached[1]))
+    return Loss(mu, sides[0], sides[1], seen), first.ledger
 
 
 def _moved(played: Release, other: Release) -> bool:
@@ -147,15 +200,39 @@ def _hidden_coins(ledger: Ledger, own: bool) -> bool:
     return any(role not in known for coin in ledger.coins for role, _ in coin.players)
 
 
-def _difference(played: Release, other: Release) -> float:
-    """ln p(output) - ln q(output) of one release, rounded down."""
-    p, q = (
-        float(played.mechanism.log_density(value, played.output))
-        for value in (played.value, other.value)
+def _distances(played: Release, other: Release) -> Any:
+    """How far every number of the value moves, rounded down."""
+    values = np.asarray(played.value, float), np.asarray(other.value, float)
+    errors = 2.0**-52 * (np.abs(values[0]) + np.abs(values[1]))
+    return np.maximum(np.abs(values[0] - values[1]) - errors, 0.0)
+
+
+def _ratio(played: Release, other: Release) -> float:
+    """The log-ratio of the output that was drawn."""
+    mechanism, output = played.mechanism, played.output
+    return float(
+        mechanism.log_density(played.value, output) - mechanism.log_density(other.value, output)
     )
-    if not np.isfinite(p - q):
-        return p - q
-    return p - q - _ROUNDING * np.size(played.value) * max(1.0, abs(p), abs(q))
+
+
+def _bounds(played: Release, other: Release) -> Any:
+    """The largest log-ratio of one release in each direction, rounded down."""
+    mechanism = played.mechanism
+    outcomes = mechanism.outcomes(played.value)
+    if outcomes is None:  # additive noise that falls exponentially with a norm of the noise
+        moved = mechanism.distance(_distances(played, other), 0.0)
+        cost = mechanism.cost_of_move(moved) if moved > 0 else PureDP(0.0)
+        bound = inf if cost is None else cost.epsilon(0.0)
+        return np.full(2, bound * (1 - _ROUNDING))
+    logs = np.array(
+        [[mechanism.log_density(one.value, o) for o in outcomes] for one in (played, other)]
+    )
+    with np.errstate(invalid="ignore"):
+        ratios = logs[0] - logs[1]
+        errors = _ROUNDING * np.maximum(1.0, np.abs(logs).max(axis=0))
+        sides = np.stack([ratios - errors, -ratios - errors])
+    sides[:, np.isneginf(logs).all(axis=0)] = 0.0  # impossible in both worlds
+    return np.maximum(sides.max(axis=1), 0.0)
 
 
 def _by_player(pairs: list[Pair]) -> dict[Who, list[Pair]]:
@@ -196,16 +273,18 @@ def _sent_by(
 
 def _sums(
     algorithm: Algorithm,
+    guarantee: Guarantee,
     played: Environment,
     source: NoiseSource,
     purpose: str,
     pairs: list[Pair],
     run: _Run,
 ) -> list[Pair] | None:
-    """The releases added up over all clients, where nobody sees more of them; None elsewhere.
+    """The releases added up over all honest clients, where nobody sees more; None elsewhere.
 
     This needs a law of the sum. Later values may depend on outputs only through the sums: they must
-    stay the same if the clients exchange their outputs.
+    stay the same if the clients exchange their outputs. The last clients collude and know what they
+    added.
     """
     alike = [(a, b) for a, b in pairs if a.mechanism.purpose == purpose]
     own = _by_player(alike)
@@ -214,7 +293,8 @@ def _sums(
     hidden = frozenset({Channel.SUM})
     if set(own) != set(clients) or not same_number:
         return None
-    steps = list(zip(*(own[who] for who in clients), strict=True))
+    honest = clients[: max(1, len(clients) - guarantee.colluding)]
+    steps = list(zip(*(own[who] for who in honest), strict=True))
     if (
         any(a.mechanism != step[0][0].mechanism for step in steps for a, _ in step)
         or not _is_sent(algorithm, hidden, alike, run.kept)

@@ -200,14 +200,21 @@ def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     second = first.copy()
     first[0, 0, 1:] = second[0, 0, 0] = 1.0
     sent = ((NextExpert(spec.every, 1), NextExpert(spec.every, 0)),)
-    half = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.5))
-    bug = replace(algorithm, server=half, log_likelihood=half.log_likelihood)
+    less = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.8))
+    bug = replace(algorithm, server=less, log_likelihood=less.log_likelihood)
     certified = algorithm.certificate.guarantee(Observer.PEER).curve
     return (
         AuditCase("null: the same stream twice", WHOLE, algorithm, certified, first, first, sent),
         AuditCase("worst transcript", WHOLE, algorithm, certified, first, second, sent),
         AuditCase(
-            "half the noise", WHOLE, bug, certified, first, second, sent, expected="violated"
+            "four fifths of the noise",
+            WHOLE,
+            bug,
+            certified,
+            first,
+            second,
+            sent,
+            expected="violated",
         ),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.audits.case import WHOLE
+from hedgerow.audits.case import RELEASES, WHOLE
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import audit_document, audit_rows
 from hedgerow.core.errors import InvalidValue
@@ -40,7 +40,6 @@ class AuditedCase:
     delta: float
     certified_epsilon: float
     audited_epsilon: float | None
-    confidence: float
     verdict: Literal["holds", "violated", "inconclusive"]
     expected: Literal["holds", "violated", "inconclusive"]
     passed: bool
@@ -52,7 +51,7 @@ class AuditedCase:
 
         Only then may its numbers be compared with the promised ones.
         """
-        return self.claim == WHOLE and not BUDGET & set(self.parameters)
+        return self.claim in (WHOLE, RELEASES) and not BUDGET & set(self.parameters)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Audit cases for private algorithms that play points of a ball.
 
-Huber losses have their longest gradient at the centre, in either direction, so one record there
-moves a report as far as any record can.
+Far targets make a Huber loss linear in the whole ball, with its longest gradient in any direction.
+So one record moves a report as far as any record can, whatever was played before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,11 +19,11 @@ from hedgerow.algorithms.gradient.limited_updates import ClientState, Released, 
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.frank_wolfe import cases as frank_wolfe_cases
-from hedgerow.audits.cases.parts import half_selection, peer_curve
+from hedgerow.audits.cases.parts import less_selection, peer_curve
 from hedgerow.audits.cases.phased_selection import cases as selection_cases
-from hedgerow.audits.cases.releases import less_noise, release_cases
+from hedgerow.audits.cases.releases import release_cases, worst_pair
 from hedgerow.core.certificate import Observer
 from hedgerow.core.convex import Huber
 from hedgerow.core.lattice import Array, round_to_lattice
@@ -38,12 +39,11 @@ if TYPE_CHECKING:
     from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
     from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 
-FAMILY = Huber()
-WIDTH, RUNS = 2, 600
-BLOCKS, LAST = 15, 6  # rounds of the game, and the first round of its last whole block (8 rounds)
-SUMS = 8  # rounds of the game of running sums
-OUTSIDE, READ_AT = 4.0, 0.05  # epsilon and delta of the game from outside
-LOOSE = 100.0  # a penalty so large that points stay inside the ball
+WIDTH = 2
+WAYS = ((1.0, 0.0), (0.7071, 0.7071))  # directions: the farthest in the l2 and in the l1 norm
+CROWD = 200  # clients of the game on a line, or more: all but one favour the left end
+BLOCKS, LAST = 63, 30  # rounds of the game, and the first of its last whole block (32 rounds)
+SUMS = 33  # rounds of the game of running sums: 32 exchanges
 FLAT = Huber(radius=1.0, target=2.0, threshold=1.0)  # linear in the whole ball
 
 
@@ -84,21 +84,25 @@ class UsedTwice(SamplingClient):
 
 
 def limited_updates(spec: LimitedUpdates) -> tuple[AuditCase, ...]:
-    """The first record of a block of 8 rounds, half the noise, and a record that is used twice."""
+    """The first record of a block of 32 rounds, too little noise, and a record used twice."""
     delta = 0.0 if spec.trust == "central" else spec.delta
     if spec.subroutine == "selection":
         return selection_cases(PhasedSelection(spec.epsilon, delta, spec.trust))
     if spec.subroutine == "frank_wolfe":
         return frank_wolfe_cases(FrankWolfe(spec.epsilon, delta, spec.trust))
     played = replace(spec, clip=None, phases=1, warm=False)
-    algorithm, first, second = _pull(played, BLOCKS, LAST)
+    observer = Observer.PEER if spec.trust == "central" else Observer.SERVER
+    algorithm = _built(played, BLOCKS)
+    ways = {way: _pull(played, BLOCKS, LAST, way) for way in WAYS}
+    first, second = worst_pair(algorithm, ways.values(), observer)
+    way = next(way for way, pair in ways.items() if pair[0] is first)
     client: Any = algorithm.client
     bug = UsedTwice(client.subroutine, client.domain, client.coordinates, client.reporting)
-    observer = Observer.PEER if spec.trust == "central" else Observer.SERVER
     found = release_cases(
-        algorithm, first, second, runs=RUNS, observer=observer, parameters=changes(spec, played)
+        algorithm, first, second, observer=observer, parameters=changes(spec, played)
     )
-    longer, one, other = _pull(played, 2 * BLOCKS + 1, LAST)
+    rounds = 2 * BLOCKS + 1
+    longer, (one, other) = _built(played, rounds), _pull(played, rounds, LAST, way)
     twice = replace(
         found[-1],
         name="a record that is used twice",
@@ -110,53 +114,43 @@ def limited_updates(spec: LimitedUpdates) -> tuple[AuditCase, ...]:
 
 
 def noisy_ftrl(spec: NoisyFTRL) -> tuple[AuditCase, ...]:
-    """The record is in the first round, so it enters every release.
+    """The record is in the round from which it moves most releases.
 
-    A trusted server shows peers points only, so they are attacked from outside: by the frequencies
-    of the first point that depends on the record, which is read to a fifth of its noise.
+    A trusted server shows peers points only. The certificate promises as much to a peer that sees
+    the releases, and this is attacked.
     """
-    if spec.trust != "central":
-        played = replace(spec, every=1, clip=None)
-        algorithm, first, second = _pull(played, SUMS, 0)
-        return release_cases(algorithm, first, second, runs=RUNS, parameters=changes(spec, played))
-    played = replace(spec, every=1, clip=None, epsilon=OUTSIDE, penalty=LOOSE)
-    algorithm, first, second = _pull(played, 2, 0)
-    server: Any = algorithm.server
-    cell = server.releasing.scale / server.weight / 5
-
-    def case(name: str, audited: Algorithm, other: Replay, expected: Verdict) -> AuditCase:
-        return AuditCase(
-            name,
-            WHOLE,
-            audited,
-            peer_curve(algorithm),
-            first.records,
-            other.records,
-            method="black box",
-            reading=lambda sent: int(sent[1].point[0] // cell),
-            runs=10_000,
-            delta=READ_AT,
-            expected=expected,
-            parameters=changes(spec, played),
-        )
-
-    return (
-        case("null, from outside", algorithm, first, "holds"),
-        case("one point, from outside", algorithm, second, "holds"),
-        case("half the noise, from outside", less_noise(algorithm, 0.5), second, "violated"),
+    central = spec.trust == "central"
+    played = replace(spec, every=1, clip=None)
+    observer = Observer.PEER if central else Observer.SERVER
+    algorithm, pairs = _built(played, SUMS), (_pull(played, SUMS, when) for when in range(SUMS))
+    return release_cases(
+        algorithm,
+        *worst_pair(algorithm, pairs, observer),
+        observer=observer,
+        claim=RELEASES if central else WHOLE,
+        parameters=changes(spec, played),
     )
 
 
-def _pull(spec: Any, rounds: int, when: int) -> tuple[Algorithm, Replay, Replay]:
-    """One record pulls in opposite directions in the two worlds; all others pull nowhere."""
-    clients = 4 if spec.trust == "distributed" else 1
-    algorithm = spec.build(Setting(clients, WIDTH, rounds, family=FAMILY))
-    worlds = list[Replay]()
-    for target in (1.0, -1.0):
-        records = np.zeros((rounds, clients, WIDTH + 1))
-        records[when, 0, 0], records[when, 0, -1] = 1.0, target
-        worlds.append(Replay(records, FAMILY))
-    return algorithm, worlds[0], worlds[1]
+def _clients(spec: Any) -> int:
+    return 4 if spec.trust == "distributed" else 1
+
+
+def _built(spec: Any, rounds: int) -> Algorithm:
+    return spec.build(Setting(_clients(spec), WIDTH, rounds, family=FLAT))
+
+
+def _pull(
+    spec: Any, rounds: int, when: int, way: tuple[float, ...] = WAYS[0]
+) -> tuple[Replay, Replay]:
+    """One record pulls in opposite directions in the two worlds; all others pull nowhere.
+
+    It pulls as strongly at every point, so what it moves does not depend on the noise.
+    """
+    first, second = np.zeros((2, rounds, _clients(spec), WIDTH + 1))
+    for records, side in ((first, 1.0), (second, -1.0)):
+        records[when, 0, :-1], records[when, 0, -1] = side * np.array(way), 2.0
+    return Replay(first, FLAT), Replay(second, FLAT)
 
 
 @dataclass(frozen=True)
@@ -170,8 +164,8 @@ class Unscaled(Scale):
 def cover_dartboard(spec: CoverDartboard) -> tuple[AuditCase, ...]:
     """Exact ratios of the worst transcripts on a line, and bugs that must be caught.
 
-    The first record favours one end of the line in one world and the other end in the other world.
-    All later ones favour the left end. The left end leaves at once, and the right end is drawn
+    One record favours one end of the line in one world and the other end in the other world. All
+    others favour the left end. The left end leaves at once, and the right end is drawn
     after it as often as possible.
     """
     return tuple(_covered(spec))
@@ -179,43 +173,60 @@ def cover_dartboard(spec: CoverDartboard) -> tuple[AuditCase, ...]:
 
 def _covered(spec: CoverDartboard) -> Iterator[AuditCase]:
     played = replace(spec, points=min(spec.points, 100))
-    algorithm = played.build(Setting(1, 1, 64, family=FLAT))
-    client: Any = algorithm.client
-    server: Any = algorithm.server
-    worlds = list[Array]()
-    for sign in (1.0, -1.0):
-        records = np.zeros((64, 1, 2))
-        records[..., 0], records[..., 1] = -1.0, 2.0
-        records[0, 0, 0] = sign
-        worlds.append(records)
-    schedule: Schedule = server.schedule
-    right, exchanges = len(client.points) - 1, schedule.count(64)
-    draws = exchanges if server.draws is None else min(server.draws, exchanges)
-    leaving = (
-        CurrentExpert(schedule.wait(0), 0, 0),
-        *(CurrentExpert(schedule.wait(n), right, n) for n in range(1, draws + 1)),
-    )
-    later = (CurrentExpert(schedule.wait(n), right, n - 1) for n in range(2, draws + 1))
-    staying = (leaving[0], CurrentExpert(schedule.wait(1), 0, 0), *later)
 
-    def case(name: str, audited: Any, other: int, expected: Verdict) -> AuditCase:
+    def case(
+        name: str, line: _Line, audited: Any, expected: Verdict, same: bool = False
+    ) -> AuditCase:
         return AuditCase(
             name,
             WHOLE,
-            replace(algorithm, log_likelihood=audited),
-            peer_curve(algorithm),
-            worlds[0],
-            worlds[other],
-            transcripts=(leaving, staying),
+            replace(line.algorithm, log_likelihood=audited),
+            peer_curve(line.algorithm),
+            line.first,
+            line.first if same else line.second,
+            transcripts=line.sent,
             expected=expected,
             parameters=changes(spec, played),
         )
 
-    honest = Likelihood(client, server)
-    raw = replace(client, scale=Unscaled(False, 1.0, 0.0))
-    yield case("null: the same stream twice", honest, 0, "holds")
-    yield case("worst transcripts", honest, 1, "holds")
-    yield case(
-        "half the selection noise", replace(honest, server=half_selection(server)), 1, "violated"
-    )
-    yield case("charges that are not scaled to [0, 1]", replace(honest, client=raw), 1, "violated")
+    crowd = min(20 * CROWD, ceil(CROWD / min(1.0, spec.epsilon)))
+    many, alone = _Line.of(played, crowd), _Line.of(played, 1)
+    honest, server = many.likelihood, many.likelihood.server
+    yield case("null: the same stream twice", many, honest, "holds", same=True)
+    yield case("worst transcripts", many, honest, "holds")
+    less = replace(honest, server=less_selection(server))
+    yield case("four fifths of the selection noise", many, less, "violated")
+    raw = replace(alone.likelihood.client, scale=Unscaled(False, 1.0, 0.0))
+    bug = replace(alone.likelihood, client=raw)
+    yield case("charges that are not scaled to [0, 1]", alone, bug, "violated")
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """A game on a line: the algorithm, its likelihood, two streams and the worst transcripts."""
+
+    algorithm: Algorithm
+    likelihood: Likelihood
+    first: Array
+    second: Array
+    sent: tuple[tuple[CurrentExpert, ...], ...]
+
+    @classmethod
+    def of(cls, spec: CoverDartboard, clients: int) -> _Line:
+        algorithm = spec.build(Setting(clients, 1, 64, family=FLAT))
+        client: Any = algorithm.client
+        server: Any = algorithm.server
+        first = np.zeros((64, clients, 2))
+        first[..., 0], first[..., 1] = -1.0, 2.0
+        second = first.copy()
+        first[0, 0, 0] = 1.0
+        schedule: Schedule = server.schedule
+        right, exchanges = len(client.points) - 1, schedule.count(64)
+        draws = exchanges if server.draws is None else min(server.draws, exchanges)
+        leaving = (
+            CurrentExpert(schedule.wait(0), 0, 0),
+            *(CurrentExpert(schedule.wait(n), right, n) for n in range(1, draws + 1)),
+        )
+        later = (CurrentExpert(schedule.wait(n), right, n - 1) for n in range(2, draws + 1))
+        staying = (leaving[0], CurrentExpert(schedule.wait(1), 0, 0), *later)
+        return cls(algorithm, Likelihood(client, server), first, second, (leaving, staying))

@@ -1,6 +1,6 @@
 """Audit cases for private choices from blocks: the worst stream and planted bugs.
 
-The bugs are half of the noise, overlapping blocks and blocks that are never closed. In the worst
+The bugs are a fifth less noise, overlapping blocks and blocks that are never closed. In the worst
 stream, expert 0 loses at all other clients. In the first round, it is good for the first client in
 one world and bad in the other. Drawing expert 0 is then near the worst ratio. It may be drawn in
 every block, but the datum counts only in the first choice.
@@ -21,8 +21,13 @@ from hedgerow.algorithms.phases.blocks import (
     ServerState,
 )
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict
-from hedgerow.audits.cases.parts import peer_curve
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import (
+    all_transcripts,
+    less_selection,
+    peer_curve,
+    quiet_selection,
+)
 from hedgerow.core.lattice import Array, to_units
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise
@@ -30,6 +35,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 
 CLIENTS, EXPERTS, BLOCKS = 200, 50, 4
+LOUD, RUNS = 4.0, 5000  # epsilon of the tiny game, where losses matter more than noise; its runs
 
 
 @dataclass(frozen=True)
@@ -112,15 +118,16 @@ def open_blocks(algorithm: Algorithm) -> Algorithm:
     return _with(algorithm, client, OpenServer(server.experts, server.selection, server.counting))
 
 
-def half_noise(algorithm: Algorithm) -> Algorithm:
-    return less_block_noise(algorithm, 0.5)
-
-
-def less_block_noise(algorithm: Algorithm, factor: float) -> Algorithm:
+def less_block_noise(algorithm: Algorithm) -> Algorithm:
+    """The bug: four fifths of the noise in every choice."""
     client, server = parts_of(algorithm)
-    if client.reporting is not None:
-        return _with(algorithm, replace(client, reporting=client.reporting.scaled(factor)), server)
-    return _with(algorithm, client, replace(server, selection=server.selection.scaled(factor)))
+    return _with(algorithm, client, less_selection(server))
+
+
+def quiet_block_noise(algorithm: Algorithm) -> Algorithm:
+    """The bug: choices are drawn with a fifth less noise than their likelihood says."""
+    client, server = parts_of(algorithm)
+    return _with(algorithm, client, quiet_selection(server))
 
 
 def parts_of(algorithm: Algorithm) -> tuple[BlockClient, BlockServer]:
@@ -154,7 +161,7 @@ def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     return (
         case("null: the same stream twice", algorithm, first, "holds"),
         case("worst transcript", algorithm, second, "holds"),
-        case("half the noise", half_noise(algorithm), second, "violated"),
+        case("four fifths of the noise", less_block_noise(algorithm), second, "violated"),
         case(
             "overlapping groups: a datum in two blocks", overlapping(algorithm), second, "violated"
         ),
@@ -162,6 +169,44 @@ def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
             "blocks never closed: a datum in every choice",
             open_blocks(algorithm),
             second,
+            "violated",
+        ),
+        *_real_runs(spec),
+    )
+
+
+def _real_runs(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
+    """A tiny game, whose real runs must follow the likelihood.
+
+    Expert 1 loses more at the second client; the datum is that of the first.
+    """
+    played = replace(spec, epsilon=LOUD)  # pyright: ignore[reportArgumentType]
+    algorithm = played.build(Setting(2, 2, 4))
+    first = np.zeros((4, 2, 2))
+    first[:, 1, 1] = 0.5
+    second = first.copy()
+    first[0, 0], second[0, 0] = (1.0, 0.0), (0.0, 1.0)
+    sent = all_transcripts(algorithm, first)
+
+    def case(name: str, audited: Algorithm, expected: Verdict) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            audited,
+            peer_curve(algorithm),
+            first,
+            second,
+            sent,
+            runs=RUNS,
+            expected=expected,
+            parameters=changes(spec, played),
+        )
+
+    return (
+        case("all transcripts of a tiny game", algorithm, "holds"),
+        case(
+            "a fifth less noise drawn than in the likelihood",
+            quiet_block_noise(algorithm),
             "violated",
         ),
     )

@@ -17,15 +17,19 @@ import numpy as np
 from hedgerow.algorithms.dartboard.server import DartboardServer, ServerState
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.audits.case import WHOLE, AuditCase, Method, Verdict, changes
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
     Streams,
-    half_selection,
+    all_transcripts,
+    less_selection,
     peer_curve,
+    quiet_selection,
     with_bug,
     with_curve,
     with_server,
 )
+from hedgerow.audits.cases.releases import quiet
+from hedgerow.audits.drawn import CUT
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
@@ -34,11 +38,9 @@ SETTING = Setting(clients=1, experts=1000, horizon=512)
 # Groups of BATCH rounds, for a calibration with groups of one or with fewer than ENOUGH exchanges.
 BATCH, ENOUGH = 4, 3
 CAPPED = 12  # draws of the approximate version, which needs a cap that can be off by one
-SAMPLED = Setting(clients=1, experts=16, horizon=20)
-OUTSIDE = Setting(clients=1, experts=2, horizon=2)
-READ_AT = 1e-3  # the delta at which approximate certificates are compared with their audits
-MANY_DRAWS = Setting(clients=1, experts=2, horizon=32)
-READ_MANY_AT = 0.1  # the same for a game of many draws, where 800 runs suffice at a large delta
+ONE_DRAW, RUNS = Setting(clients=2, experts=2, horizon=2), 5000
+MANY_DRAWS = Setting(clients=1, experts=2, horizon=8)  # of which all transcripts are looked at
+READ_AT = 1e-2  # the delta at which the certificate of that game is compared with its audit
 
 
 class OverlappingGroups(DartboardServer):
@@ -64,8 +66,8 @@ class CountedTwice(DartboardServer):
 
 def cases(spec: ShrinkingDartboard) -> tuple[AuditCase, ...]:
     """The null case, then the certificate's worst cases, then the bugs that must be caught."""
-    approximate = (*_glass_box(spec), *_many_draws(spec)) if spec.delta > 0 else ()
-    return (*_exact(spec), *approximate, *_black_box(spec))
+    approximate = _many_draws(spec) if spec.delta > 0 else ()
+    return (*_exact(spec), *approximate, *_real_runs(spec))
 
 
 def half_the_chance(cost: CoinThenDraws) -> CoinThenDraws:
@@ -79,6 +81,12 @@ def _never_without_a_reason(server: DartboardServer) -> DartboardServer:
     Where the current expert lost nothing, the coin never leaves it.
     """
     return replace(server, coin=replace(server.coin, base=1 / UNITS_PER_LOSS))
+
+
+def _leaves_less(server: DartboardServer) -> DartboardServer:
+    """The bug: a fifth less of what makes a coin leave without a reason, which hides the loss."""
+    base = int(CUT * server.coin.base * UNITS_PER_LOSS) / UNITS_PER_LOSS
+    return replace(server, coin=replace(server.coin, base=base))
 
 
 def _server(spec: ShrinkingDartboard) -> DartboardServer:
@@ -167,7 +175,8 @@ def _exact(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
         spec, played, "null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])
     )
     yield case("worst transcripts", server, "holds")
-    yield case("half the selection noise", half_selection(server), "violated")
+    yield case("four fifths of the selection noise", less_selection(server), "violated")
+    yield case("four fifths of the base of the coin", _leaves_less(server), "violated")
     yield case(
         "never leaves without a reason (p -> 0)", _never_without_a_reason(server), "violated"
     )
@@ -198,15 +207,9 @@ def _one_too_many(
 
 
 def _leaky(spec: ShrinkingDartboard, **choices: Any) -> ShrinkingDartboard:
-    """The same algorithm with a large epsilon: sampling shows little about a small one."""
+    """The same algorithm with a large epsilon, so that losses matter in a short game."""
     claim = spec.calibration == "published"  # its epsilon is what the paper claims, not a budget
     return replace(spec, epsilon=spec.epsilon if claim else 20.0, every=1, **choices)
-
-
-def _glass_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
-    yield from _sampled(
-        spec, _leaky(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT
-    )
 
 
 def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
@@ -215,68 +218,72 @@ def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     The certificate must count as many draws as the real server makes.
     """
     played = _leaky(spec, rate=0.25, leave=0.6, draws=None)
-    _, honest, _ = _sampled(spec, played, MANY_DRAWS, "glass box", 800, READ_MANY_AT)
-    yield replace(honest, name="many draws, sampled")
-    server: Any = honest.algorithm.server
-    algorithm = with_curve(honest.algorithm, played.curve(half_the_chance(server.cost(MANY_DRAWS))))
-    name = "a certificate with half the chance of a draw"
-    yield replace(
-        honest, name=name, algorithm=algorithm, certified=peer_curve(algorithm), expected="violated"
-    )
-
-
-def _black_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
-    yield from _sampled(
-        spec,
-        _leaky(spec, delta=0.0, rate=1.0, leave=0.25, draws=1),
-        OUTSIDE,
-        "black box",
-        8000,
-        0.0,
-    )
-
-
-def _sampled(
-    spec: ShrinkingDartboard,
-    played: ShrinkingDartboard,
-    setting: Setting,
-    method: Method,
-    runs: int,
-    delta: float,
-) -> Iterator[AuditCase]:
-    """Sampled cases: the datum favours one half of the experts in each world.
-
-    Later every expert loses at every client, so that there are many draws.
-    """
-    algorithm = played.build(setting)
+    algorithm, (first, second) = played.build(MANY_DRAWS), _halves(MANY_DRAWS)
     server: Any = algorithm.server
-    certified = peer_curve(algorithm)
-    first = np.ones((setting.rounds, setting.clients, setting.experts))
-    first[0, 0, : setting.experts // 2] = 0.0
-    second = first.copy()
-    second[0] = 1.0 - first[0]
-    where = {"glass box": "sampled", "black box": "from outside"}[method]
-    plans: tuple[tuple[str, Any, np.ndarray, Verdict], ...] = (
-        (f"null, {where}", server, first, "holds"),
-        (f"one datum, {where}", server, second, "holds"),
+    honest = AuditCase(
+        "all transcripts of many draws",
+        WHOLE,
+        algorithm,
+        peer_curve(algorithm),
+        first,
+        second,
+        all_transcripts(algorithm, first),
+        delta=READ_AT,
+        parameters=changes(spec, played),
+    )
+    yield honest
+    wrong = with_curve(algorithm, played.curve(half_the_chance(server.cost(MANY_DRAWS))))
+    yield replace(
+        honest,
+        name="a certificate with half the chance of a draw",
+        algorithm=wrong,
+        certified=peer_curve(wrong),
+        expected="violated",
+    )
+
+
+def _real_runs(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
+    """One coin and one draw, whose real runs must follow the likelihood."""
+    played = _leaky(spec, delta=0.0, rate=1.0, leave=0.5, draws=1)
+    algorithm, (first, second) = played.build(ONE_DRAW), _halves(ONE_DRAW)
+    server: Any = algorithm.server
+    sent = all_transcripts(algorithm, first)
+    plans: tuple[tuple[str, Any, Verdict], ...] = (
+        ("all transcripts of one draw", server, "holds"),
+        ("one draw, never leaves without a reason", _never_without_a_reason(server), "violated"),
         (
-            f"never leaves without a reason, {where}",
-            _never_without_a_reason(server),
-            second,
+            "a fifth less selection noise drawn than in the likelihood",
+            quiet_selection(server),
+            "violated",
+        ),
+        (
+            "a fifth less noise of the coin drawn than in the likelihood",
+            replace(server, coin=quiet(server.coin)),
             "violated",
         ),
     )
-    for name, audited, other, expected in plans:
+    for name, audited, expected in plans:
         yield AuditCase(
             name,
             WHOLE,
             with_server(algorithm, audited),
-            certified,
+            peer_curve(algorithm),
             first,
-            other,
-            method=method,
-            runs=runs,
-            delta=delta,
+            second,
+            sent,
+            runs=RUNS,
             expected=expected,
             parameters=changes(spec, played),
         )
+
+
+def _halves(setting: Setting) -> tuple[Array, Array]:
+    """The datum favours one half of the experts in each world; later every expert loses.
+
+    Other clients favour the first half in the round of the datum.
+    """
+    first = np.ones((setting.rounds, setting.clients, setting.experts))
+    first[0, :, : setting.experts // 2] = 0.0
+    second = first.copy()
+    second[0, 0] = 1.0 - first[0, 0]
+    return first, second

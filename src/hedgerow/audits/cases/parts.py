@@ -10,12 +10,20 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.sparse_vector.columns import Column
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict
+from hedgerow.audits.cases.releases import quiet
+from hedgerow.audits.drawn import CUT
+from hedgerow.contracts.recording import all_paths
 from hedgerow.core.certificate import Observer, PrivacyCurve
+from hedgerow.core.messages import encode
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow.engines.broadcasts import broadcasts_of
 
+ONE_RUN = "a loss vector of one run"
 BELOWS = 2000  # queries of the stream `many_belows`
 
 Sent = tuple[tuple[CurrentExpert, ...], ...]
@@ -50,9 +58,21 @@ def peer_curve(algorithm: Algorithm) -> PrivacyCurve:
     return algorithm.certificate.guarantee(Observer.PEER).curve
 
 
-def half_selection(server: AnyServer) -> AnyServer:
-    """The bug: half of the noise in every choice."""
-    return replace(server, selection=server.selection.scaled(0.5))
+def less_selection(server: AnyServer) -> AnyServer:
+    """The bug: four fifths of the noise in every choice."""
+    return replace(server, selection=server.selection.scaled(CUT))
+
+
+def quiet_selection(server: AnyServer) -> AnyServer:
+    """The bug: choices are drawn with a fifth less noise than their likelihood says."""
+    return replace(server, selection=quiet(server.selection))
+
+
+def all_transcripts(algorithm: Algorithm, losses: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+    """All broadcasts that a run on these losses can send; each once."""
+    experts = algorithm.setting.experts
+    paths = all_paths(experts, lambda noise: broadcasts_of(algorithm, losses, noise))
+    return tuple({tuple(map(encode, sent)): tuple(sent) for sent in paths}.values())
 
 
 def favour_expert_0(setting: Setting, draws: int) -> tuple[np.ndarray, np.ndarray]:
@@ -124,6 +144,24 @@ class ExactCases:
     ) -> AuditCase:
         """A case of the whole game, on the worst streams unless others are given."""
         return self._case(name, WHOLE, server, self.certified, streams or self.worst, expected)
+
+    def of_run(
+        self,
+        name: str,
+        server: Selector,
+        streams: Streams,
+        column: Column,
+        expected: Verdict = "violated",
+    ) -> AuditCase:
+        """A case of a loss vector of one run, compared with what its own column costs.
+
+        With delta > 0 columns have different pure costs. The dearest is that of the whole game.
+        """
+        assert isinstance(self.algorithm.server, RecencySelector)
+        curve = column.curve(self.algorithm.server.weights.rate)
+        if curve.epsilon(0.0) >= self.certified.epsilon(0.0) * (1 - 1e-9):
+            return self.whole(name, server, expected, streams)
+        return self._case(name, ONE_RUN, server, curve, streams, expected)
 
     def answers(self, name: str, server: Selector, expected: Verdict) -> AuditCase:
         """A case of the answers "below" of one run."""

@@ -1,4 +1,4 @@
-"""Audit cases for private Hedge: the worst transcript, a sampled game, and planted bugs.
+"""Audit cases for private Hedge: the worst transcript, all transcripts of a short game, and bugs.
 
 One record favours expert 0 in one world and all others in the other world. Then expert 0 loses, so
 that drawing it is unlikely and reveals much about the record. In the worst transcript it is drawn
@@ -8,20 +8,29 @@ at every exchange.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from hedgerow.algorithms.dartboard.private_hedge import DrawingServer, PrivateHedge
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.audits.case import WHOLE, AuditCase, Method, Verdict, changes
-from hedgerow.audits.cases.parts import favour_expert_0, half_selection, peer_curve, with_server
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import (
+    all_transcripts,
+    favour_expert_0,
+    less_selection,
+    peer_curve,
+    quiet_selection,
+    with_server,
+)
+from hedgerow.audits.cases.releases import stated_delta
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
 DRAWS = 15
 WORST = Setting(clients=50, experts=50, horizon=DRAWS + 1)
-SAMPLED, RUNS, READ_AT = Setting(clients=1, experts=2, horizon=17), 500, 0.1
+SHORT, LOUD, RUNS = Setting(clients=2, experts=2, horizon=10), 8.0, 2000
 
 
 class CountedTwice(DrawingServer):
@@ -32,54 +41,48 @@ class CountedTwice(DrawingServer):
 
 
 def cases(spec: PrivateHedge) -> tuple[AuditCase, ...]:
-    """The null case, the worst transcript, bugs, and a sampled game where delta > 0."""
+    """The null case, the worst transcript, bugs, and all transcripts of a short game."""
     played = replace(spec, every=1, rate=None)
     algorithm = played.build(WORST)
     first, second = favour_expert_0(WORST, DRAWS)
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, n + 1) for n in range(DRAWS)))
     server = algorithm.server
     assert isinstance(server, DrawingServer)
-    half = with_server(algorithm, half_selection(server))
+    less = with_server(algorithm, less_selection(server))
     wrong = CountedTwice(server.experts, server.schedule, server.selection)
     twice = with_server(algorithm, wrong)
 
     def case(
-        name: str,
-        audited: Algorithm,
-        data: tuple[Array, Array],
-        expected: Verdict,
-        method: Method = "exact ratio",
+        name: str, audited: Algorithm, data: tuple[Array, Array], expected: Verdict, **more: Any
     ) -> AuditCase:
-        exact = method == "exact ratio"
-        return AuditCase(
-            name,
-            WHOLE,
-            audited,
-            peer_curve(audited),
-            *data,
-            transcripts=(sent,) if exact else (),
-            method=method,
-            runs=0 if exact else RUNS,
-            delta=0.0 if exact else READ_AT,
-            expected=expected,
-            parameters=changes(spec, played),
-        )
+        more = {"transcripts": (sent,), "parameters": changes(spec, played), **more}
+        curve = peer_curve(audited)
+        return AuditCase(name, WHOLE, audited, curve, *data, expected=expected, **more)
 
-    found = (
+    loud = replace(played, epsilon=LOUD)
+    short = loud.build(SHORT)
+    still = np.zeros((SHORT.rounds, 2, 2))
+    still[0, 1, 0] = 1.0  # so that choices are not even
+    one, other = still.copy(), still.copy()
+    one[0, 0, 0] = other[0, 0, 1] = 1.0
+    all_of = {
+        "transcripts": all_transcripts(short, one),
+        "delta": stated_delta(peer_curve(short)) if spec.delta == 0 else spec.delta,
+        "runs": RUNS,
+        "parameters": changes(spec, loud),
+    }
+    drawn = with_server(short, quiet_selection(short.server))
+    return (
         case("null: the same stream twice", algorithm, (first, first), "holds"),
         case("worst transcript", algorithm, (first, second), "holds"),
-        case("half the noise", half, (first, second), "violated"),
+        case("four fifths of the noise", less, (first, second), "violated"),
         case("every loss counted twice", twice, (first, second), "violated"),
-    )
-    if spec.delta == 0:
-        return found
-    many = replace(played, epsilon=max(2.0, spec.epsilon)).build(SAMPLED)
-    quiet = np.zeros((SAMPLED.rounds, 1, 2))
-    one, other = quiet.copy(), quiet.copy()
-    one[0, 0, 0] = other[0, 0, 1] = 1.0
-    louder = with_server(many, half_selection(many.server))
-    return (
-        *found,
-        case("many draws, sampled", many, (one, other), "holds", "glass box"),
-        case("many draws, half the noise", louder, (one, other), "violated", "glass box"),
+        case("all transcripts of a short game", short, (one, other), "holds", **all_of),
+        case(
+            "a fifth less noise drawn than in the likelihood",
+            drawn,
+            (one, other),
+            "violated",
+            **all_of,
+        ),
     )

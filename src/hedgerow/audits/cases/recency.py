@@ -50,6 +50,11 @@ def worst_streams(server: RecencySelector, run: int) -> Streams:
     return first, second, (tuple(CurrentExpert(1, drawn[k], k) for k in range(draws + 1)),)
 
 
+def first_by_regret(server: RegretSelector) -> int:
+    """The first run that is tested by its regret."""
+    return next(used for used in count() if server.by_regret(used))
+
+
 def regret_streams(server: RegretSelector) -> Streams:
     """One datum in the first run that is tested by its regret, and all that it costs.
 
@@ -57,7 +62,7 @@ def regret_streams(server: RegretSelector) -> Streams:
     ends when expert 2 has lost least, and then the datum does not move its regret. Every later
     exchange ends a run and draws expert 0, which only one world favours.
     """
-    run = next(used for used in count() if server.by_regret(used))
+    run = first_by_regret(server)
     draws = run + server.weights.of(run).after + 1 + MORE
     hidden, level = int(server.least(run)) + 1, int(server.limit(run))
     end = run + BELOWS
@@ -134,30 +139,26 @@ def by_rows(server: RecencySelector) -> RecencySelector:
     return replace(server, weights=replace(server.weights, columns=columns))
 
 
-def bugs(server: RecencySelector) -> dict[str, tuple[RecencySelector, Streams]]:
-    """Servers with a bug, each with the streams that show it."""
+def bugs(server: RecencySelector) -> dict[str, tuple[RecencySelector, Streams, Column]]:
+    """Servers with a bug, each with the streams that show it and the column of the datum's run."""
     tested, last = 0 if server.tested(0) else 1, server.switches - 1
+    planted: list[tuple[str, RecencySelector, int]] = [
+        ("a run counted in two windows", with_bug(server, _EndlessRun), tested),
+        ("an epoch that ends one draw late", with_bug(server, _LongEpoch), last),
+    ]
+    if server.switches > 2:
+        planted.append(("rows within the budget, not columns", by_rows(server), tested))
+    if not server.tested(0):
+        name = "a test in the first run, beside the whole budget"
+        planted.append((name, with_bug(server, _TestsTheFirstRun), 0))
     found = {
-        "a run counted in two windows": (
-            with_bug(server, _EndlessRun),
-            worst_streams(server, tested),
-        ),
-        "an epoch that ends one draw late": (
-            with_bug(server, _LongEpoch),
-            worst_streams(server, last),
-        ),
+        name: (bug, worst_streams(server, run), server.weights.of(run))
+        for name, bug, run in planted
     }
     if isinstance(server, RegretSelector):
         found["the noise of a loss in a test of the regret"] = (
             with_bug(server, _QuietRegret),
             regret_streams(server),
-        )
-    if server.switches > 2:
-        rows = by_rows(server)
-        found["rows within the budget, not columns"] = (rows, worst_streams(server, tested))
-    if not server.tested(0):
-        found["a test in the first run, beside the whole budget"] = (
-            with_bug(server, _TestsTheFirstRun),
-            worst_streams(server, 0),
+            server.weights.of(first_by_regret(server)),
         )
     return found

@@ -1,17 +1,25 @@
-"""Audit cases by replayed releases, for any algorithm and any two streams."""
+"""Audit cases by exact releases, for any algorithm and any two streams."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from hedgerow.audits.case import WHOLE, AuditCase, Data, Verdict
+from hedgerow.audits.drawn import CUT
+from hedgerow.audits.replay import loss_of
 from hedgerow.core.certificate import Observer, PrivacyCurve
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.noise import Noise, SeededNoise
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.environments.recorded.losses import RecordedArray
 
 
 def release_cases(
@@ -19,31 +27,27 @@ def release_cases(
     first: Data,
     second: Data,
     *,
-    delta: float | None = None,
-    runs: int = 1000,
     observer: Observer = Observer.SERVER,
-    broken: Algorithm | None = None,
+    claim: str = WHOLE,
     parameters: Mapping[str, Any] | None = None,
     of: str = "",
 ) -> tuple[AuditCase, ...]:
-    """A null case, the whole certificate on the worst pair, and half the noise, to be caught.
+    """A null case, the certificate on the worst pair, and too little noise, to be caught.
+
+    Each noise is cut by a fifth in two ways: its mechanism has the smaller scale, or it states the
+    right one and draws less.
 
     Parameters
     ----------
     algorithm
-        The algorithm, built for the setting of the streams.
+        The algorithm, built for the setting of the streams. Its mechanisms are fields of its roles.
     first, second
-        The neighbouring streams on which most is shown: arrays or environments.
-    delta
-        The delta at which curves are compared. None: 0 for a pure claim, otherwise a delta at
-        which a thousand runs show much (`readable_delta`).
-    runs
-        The number of runs in each world, of a millisecond or two each.
+        The neighbouring streams on which most is shown: arrays or environments (`worst_pair`).
     observer
-        The attacker. It must see the releases, or half the noise cannot be caught.
-    broken
-        The algorithm with half of the noise. None: every mechanism that is a field of the client
-        (of the server, if the client has none) has half of its noise.
+        The attacker.
+    claim
+        What is attacked. Use `RELEASES` where the observer does not see all releases; then the
+        numbers are for one that does.
     parameters
         The parameters of the game that differ from the requested ones.
     of
@@ -59,67 +63,126 @@ def release_cases(
     >>> [(case.name, case.expected) for case in release_cases(algorithm, first, second)]
     [('null: the same releases twice', 'holds'),
      ('all releases', 'holds'),
-     ('all releases, half the noise', 'violated')]
+     ('all releases, four fifths of the noise', 'violated'),
+     ('all releases, a fifth less noise drawn than stated', 'violated')]
     """
     certified = algorithm.certificate.guarantee(observer).curve
-    read_at = readable_delta(certified) if delta is None else delta
 
     def case(name: str, audited: Algorithm, other: Data, expected: Verdict) -> AuditCase:
         return AuditCase(
             name + of,
-            WHOLE,
+            claim,
             audited,
             certified,
             first,
             other,
-            method="replayed releases",
-            runs=runs,
-            delta=read_at,
+            method="exact releases",
+            delta=stated_delta(certified),
             observer=observer,
             expected=expected,
             parameters={} if parameters is None else parameters,
         )
 
-    half = less_noise(algorithm, 0.5) if broken is None else broken
+    found = mechanisms_of(algorithm)
+    if not found:
+        raise InvalidValue(
+            f"No field of the client or the server of {algorithm.name} is a mechanism. Make its"
+            " mechanisms fields, so that an audit can plant too little noise."
+        )
+    planted = list[AuditCase]()
+    for role, name, mechanism in found:
+        which = f" of {mechanism.purpose!r}" if len(found) > 1 else ""
+        for text, bad in (
+            (f"all releases, four fifths of the noise{which}", mechanism.scaled(CUT)),
+            (f"all releases, a fifth less noise{which} drawn than stated", quiet(mechanism)),
+        ):
+            planted.append(
+                case(text, with_mechanism(algorithm, role, name, bad), second, "violated")
+            )
     return (
         case("null: the same releases twice", algorithm, first, "holds"),
         case("all releases", algorithm, second, "holds"),
-        case("all releases, half the noise", half, second, "violated"),
+        *planted,
     )
 
 
-def readable_delta(curve: PrivacyCurve) -> float:
-    """0 if the curve is pure, otherwise a quarter of the way from its quoted delta to that at 0.
-
-    A quarter is scale-free: the same number of runs then shows as much of a small mu as of a large.
+def stated_delta(curve: PrivacyCurve) -> float:
+    """Return 0 if the curve is pure, otherwise the delta at which it is quoted.
 
     >>> from hedgerow.privacy.curves import GaussianDP, PureDP
-    >>> readable_delta(PureDP(1.0)), readable_delta(GaussianDP(1.0))
-    (0.0, 0.096)
+    >>> stated_delta(PureDP(1.0)), stated_delta(GaussianDP(1.0))
+    (0.0, 1e-06)
     """
-    if isfinite(curve.epsilon(0.0)):
-        return 0.0
-    low, high = curve.delta(curve.stated()[0]), curve.delta(0.0)
-    return float(f"{low + (high - low) / 4:.2g}")
+    return 0.0 if isfinite(curve.epsilon(0.0)) else curve.stated()[1]
+
+
+def mechanisms_of(algorithm: Algorithm) -> list[tuple[str, str, Mechanism]]:
+    """Return the mechanisms that are fields of the client or the server: role, field, mechanism."""
+    return [
+        (role, part.name, mechanism)
+        for role in ("client", "server")
+        if is_dataclass(player := getattr(algorithm, role))
+        for part in fields(player)
+        if isinstance(mechanism := getattr(player, part.name), Mechanism)
+    ]
+
+
+def with_mechanism(algorithm: Algorithm, role: str, name: str, mechanism: Mechanism) -> Algorithm:
+    """Return the algorithm with another mechanism and the same certificate.
+
+    Fast paths and likelihoods are left out.
+    """
+    changed: dict[str, Any] = {role: replace(getattr(algorithm, role), **{name: mechanism})}
+    return replace(algorithm, advance=None, log_likelihood=None, **changed)
 
 
 def less_noise(algorithm: Algorithm, factor: float) -> Algorithm:
-    """The algorithm with `factor` times the noise of its client, or of its server if it has none.
+    """Return the algorithm with `factor` times the noise of every mechanism."""
+    for role, name, mechanism in mechanisms_of(algorithm):
+        algorithm = with_mechanism(algorithm, role, name, mechanism.scaled(factor))
+    return algorithm
 
-    The certificate stays the same. Fast paths and likelihoods are left out.
+
+class _Quiet:
+    """The bug: draws with a fifth less noise than it states."""
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        own: Any = self
+        return super(_Quiet, own.scaled(CUT)).sample(value, noise)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def quiet(mechanism: Mechanism) -> Any:
+    """Return the mechanism with a sampler that draws a fifth less noise than it states."""
+    kind: Any = type(f"Quiet{type(mechanism).__name__}", (_Quiet, type(mechanism)), {})
+    return kind(**{part.name: getattr(mechanism, part.name) for part in fields(mechanism)})  # pyright: ignore[reportArgumentType]
+
+
+def worst_pair(
+    algorithm: Algorithm, pairs: Iterable[tuple[Data, Data]], observer: Observer = Observer.SERVER
+) -> tuple[Data, Data]:
+    """Return the pair of streams of which the releases show most, at the stated delta."""
+    delta = stated_delta(algorithm.certificate.guarantee(observer).curve)
+
+    def shown(pair: tuple[Data, Data]) -> float:
+        worlds = [RecordedArray(one) if isinstance(one, np.ndarray) else one for one in pair]
+        played, other = worlds
+        assert isinstance(played, Environment)
+        assert isinstance(other, Environment)
+        return loss_of(algorithm, observer, played, other, SeededNoise(0))[0].epsilon(delta)
+
+    return max(pairs, key=shown)
+
+
+def expert_pairs(setting: Setting) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield streams of losses 0 that differ in one loss vector of the first client, at extremes.
+
+    It is in any round. It is 0 or 1 for all experts, or favours one half of them in one world and
+    the other half in the other.
     """
-    for role in ("client", "server"):
-        player: Any = getattr(algorithm, role)
-        kind = type(player)
-        scaled = {
-            part.name: mechanism.scaled(factor)
-            for part in (fields(kind) if is_dataclass(kind) else ())
-            if isinstance(mechanism := getattr(player, part.name), Mechanism)
-        }
-        if scaled:
-            changed: dict[str, Any] = {role: replace(player, **scaled)}
-            return replace(algorithm, advance=None, log_likelihood=None, **changed)
-    raise InvalidValue(
-        f"No field of the client or the server of {algorithm.name} is a mechanism."
-        " Pass broken=, the algorithm with half of its noise."
-    )
+    one_side = (np.arange(setting.experts) % 2).astype(float)
+    for when in range(setting.rounds):
+        for low in (np.zeros(setting.experts), one_side):
+            first = np.zeros((setting.rounds, setting.clients, setting.experts))
+            second = first.copy()
+            first[when, 0], second[when, 0] = low, 1.0 - low
+            yield first, second

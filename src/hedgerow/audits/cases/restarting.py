@@ -12,7 +12,7 @@ from dataclasses import replace
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
-from hedgerow.algorithms.sparse_vector.printed_potential import PotentialTest, printed_cost
+from hedgerow.algorithms.sparse_vector.printed_potential import SLACK, PotentialTest
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
@@ -21,22 +21,26 @@ from hedgerow.audits.cases.parts import (
     ExactCases,
     Streams,
     favour_expert_0,
-    half_selection,
     in_every_round,
+    less_selection,
     peer_curve,
     with_curve,
 )
 from hedgerow.audits.cases.recency import (
     bugs,
     dearest,
+    first_by_regret,
     many_belows_of,
     regret_streams,
     worst_streams,
 )
+from hedgerow.audits.drawn import CUT
 from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import PureDP
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
-ANSWERS = "answers of one run alone"
+PRINTED = 1.0
+ANSWERS, THRESHOLD = "answers of one run alone", "threshold noise of one run alone"
 
 
 def _two_epochs(server: Selector) -> Streams:
@@ -56,11 +60,14 @@ def _too_fast(server: Growing) -> Growing:
 
 
 def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
-    """The spec that the audit plays: a half-integer threshold and, for doubling, a small guess.
+    """The spec that the audit plays: a half-integer threshold, a small guess for doubling, and a
+    rate at which the draws of the printed test cost more than its answers.
 
     Queries are whole numbers, so none equals the threshold. A small guess hides little.
     """
     plain = replace(spec, every=1)
+    if isinstance(plain, Potential) and plain.printed:  # printed draws are far below the test
+        plain = replace(plain, rate=max(PRINTED, plain.rate or 0.0))
     level = min(50, max(1, int(in_every_round(plain.build(SETTING)).threshold)))
     played = replace(plain, threshold=level + 0.5)
     return replace(played, first_guess=0.5) if isinstance(played, Doubling) else played
@@ -81,34 +88,40 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         algorithm,
         certified,
         _two_epochs(server),
-        printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve,
+        PureDP((1 + SLACK) / sparse.threshold_scale) if printed else sparse.curve,
         many_belows_of(server, SETTING),
-        ANSWERS,
+        THRESHOLD if printed else ANSWERS,
         changes(spec, played),
     )
 
-    # The printed threshold noise is larger than needed, so it is cut to a quarter.
-    share, noisy = ("a quarter", 4) if printed else ("half", 2)
-    thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
+    thin = replace(server, sparse=replace(sparse, threshold_scale=CUT * sparse.threshold_scale))
     found = (
         made.null(server),
-        made.whole("worst transcript, two epochs", server, "holds"),
         made.answers("many belows", server, "holds"),
-        made.answers(f"{share} of the threshold noise", thin, "violated"),
+        made.answers("four fifths of the threshold noise", thin, "violated"),
     )
-    if isinstance(server, RegretSelector):
-        later = regret_streams(server)
-        found = (*found, made.whole("worst transcript, test of the regret", server, "holds", later))
-        if isinstance(server, Growing) and server.weights.later:
-            fast = _too_fast(server)
-            found = (
-                *found,
-                made.whole("later epochs at the first rate", fast, "violated", later),
-            )
-    if not isinstance(server, RecencySelector):  # draws cost little: bugs would not show
-        return found
-    return (
+    if not isinstance(server, RecencySelector):
+        return (
+            *found,
+            made.whole("worst transcript, two epochs", server, "holds"),
+            made.whole("four fifths of the selection noise", less_selection(server), "violated"),
+        )
+    dear = server.weights.of(dearest(server))
+    less = less_selection(server)
+    found = (
         *found,
-        made.whole("half the selection noise", half_selection(server), "violated"),
-        *(made.whole(name, bug, "violated", at) for name, (bug, at) in bugs(server).items()),
+        made.of_run("worst transcript, two epochs", server, made.worst, dear, "holds"),
+        made.of_run("four fifths of the selection noise", less, made.worst, dear),
+        *(made.of_run(name, *planted) for name, planted in bugs(server).items()),
     )
+    if not isinstance(server, RegretSelector):
+        return found
+    later, column = regret_streams(server), server.weights.of(first_by_regret(server))
+    found = (
+        *found,
+        made.of_run("worst transcript, test of the regret", server, later, column, "holds"),
+    )
+    if not (isinstance(server, Growing) and server.weights.later):
+        return found
+    fast = _too_fast(server)
+    return *found, made.of_run("later epochs at the first rate", fast, later, column)

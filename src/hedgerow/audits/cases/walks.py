@@ -24,7 +24,7 @@ MORE = 4  # a person with more records than declared has this many times as many
 def cases(spec: WalkSpec) -> tuple[AuditCase, ...]:
     """The records of a person as far apart as they can be, and four times as many records.
 
-    Each group has a null case, the certificate, and half the noise, to be caught. Four times as
+    Each group has a null case, the certificate, and too little noise, to be caught. Four times as
     many records shift the releases by twice the certified mu, and not more.
     """
     if spec.budget() is None:

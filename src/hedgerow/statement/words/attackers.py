@@ -209,7 +209,7 @@ def _point_words(point: Quote | None) -> str:
 
 
 def audit_words(statement: Statement, folder: Path | None = None) -> str:
-    """The result and its confidence, then the strongest attacks.
+    """The result, then the strongest attacks.
 
     `folder` is where the run is now; None: where it was written.
     """
@@ -231,11 +231,7 @@ def audit_words(statement: Statement, folder: Path | None = None) -> str:
     if wrong:
         texts = [f"NOT EVERY VERDICT IS AS EXPECTED: {', '.join(wrong)}. {errors}"]
     else:
-        sure = min((row.confidence for row in attacks), default=1.0)
-        texts = [
-            f"No attack got past the guarantee: {len(attacks)} tried, "
-            f"confidence {sure:g} for each. {errors}"
-        ]
+        texts = [f"No attack got past the guarantee: {len(attacks)} tried. {errors}"]
     texts += [*_strongest(attacks), *_with_other_budgets(audit, attacks)]
     if audit.code != statement.run.code.sha256:
         texts.append(f"The audited code (sha256 {audit.code[:12]}) is not that of the run.")
@@ -265,7 +261,7 @@ def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
                 f"Strongest attack by {method} ({worst.case}{played}): "
                 f"epsilon >= {worst.audited_epsilon:.4g} {shown}, "
                 f"{rounded_up(worst.certified_epsilon)} certified there, "
-                f"at delta = {worst.delta:g}, confidence {worst.confidence:g}."
+                f"at delta = {worst.delta:g}."
             )
     return texts
 
