@@ -6,23 +6,28 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.audits.case import AuditCase
-from hedgerow.audits.runner import AuditRow, audit_document, audit_rows
+from hedgerow.audits.registry import AUDITS
+from hedgerow.audits.runner import AuditRow, audit_document, audit_rows, tightest
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import new_table
+from hedgerow.core.errors import InvalidValue
 from hedgerow.studies.config import parse_setting
 from hedgerow.studies.typed import typed
 
 UNSEEN = (
-    "* computed for an observer that sees all releases; this one sees fewer, so a number above the"
-    " certified one is inconclusive"
+    "* computed for an observer that sees all releases; this one sees fewer. Where the claim is"
+    " about all releases, this is what is promised. Elsewhere a larger number is inconclusive."
 )
 
 
 def audit(
-    name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(help="An algorithm; see `hedgerow list`. None: how tight all audits are."),
+    ] = None,
     calibration: Annotated[
         str | None,
         typer.Option(
@@ -39,20 +44,26 @@ def audit(
     The attacks use the worst neighbouring streams. The epsilon that they show must not exceed the
     certified one.
 
-    Exact ratio: the likelihoods of chosen transcripts, without sampling. Glass box: real runs,
-    judged by their exact likelihoods. Black box: real runs, judged by the frequency of each
-    outcome. Replayed releases: real runs, judged by the exact likelihoods of all that was released
-    about the data, so the server that sees uploads is attacked, too.
+    Exact ratio: the likelihoods of chosen transcripts, or of all transcripts of a short game. Exact
+    releases: how far the data move all that real runs release, in units of the noise that was
+    really added, so the server that sees uploads is attacked, too. Neither depends on sampling.
+    Real runs are then tested against the laws on which the numbers rest.
 
     Example: hedgerow audit sparse_vector --set epsilon=1
 
-    Each row names its claim: the whole certificate, or a part that its streams isolate. It also
-    names the parameters if they are not yours, because some games show more in fewer runs.
+    Each row names its claim: the whole certificate, all releases if the observer sees fewer, or a
+    part that its streams isolate. It also names the parameters if they are not yours, because some
+    games show more.
 
-    The null case must show nothing. Halved noise and planted bugs must be caught: there the
-    expected verdict is "violated". Exit code 1: a verdict is not the expected one.
+    The null case must show nothing. Noise that is a fifth too small and planted bugs must be
+    caught: there the expected verdict is "violated". Exit code 1: a verdict is not the expected
+    one.
+
+    Without a name: for every algorithm, how much of its certificate the strongest attack shows.
     """
     prepare(plugin)
+    if name is None:
+        return _all(settings or calibration, json)
     given = dict(parse_setting(text) for text in settings or [])
     if calibration is not None:
         given["calibration"] = calibration
@@ -71,7 +82,7 @@ def _show(name: str, rows: list[AuditRow]) -> None:
     notes = list(dict.fromkeys(_played(row.case) for row in rows if row.case.parameters))
     observers = sorted({row.case.observer.value for row in rows})
     title = f"audit of {name}: epsilon certified and shown to {', '.join(observers)}"
-    numbers = ("delta", "certified", "shown", "confidence", "verdict", "expected")
+    numbers = ("delta", "certified", "shown", "verdict", "expected")
     table = new_table(("case", "claim", "method"), numbers, title=title)
     for row in rows:
         case, shown = row.case, "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
@@ -80,12 +91,7 @@ def _show(name: str, rows: list[AuditRow]) -> None:
             f"{case.claim} ({notes.index(_played(case)) + 1})" if case.parameters else case.claim
         )
         method = f"{case.method}, {case.runs:,} runs" if case.runs else case.method
-        numbers = (
-            f"{case.delta:g}",
-            f"{row.certified:.4g}",
-            shown + unseen,
-            f"{row.finding.confidence:.4g}",
-        )
+        numbers = (f"{case.delta:g}", f"{row.certified:.4g}", shown + unseen)
         verdict = f"[{'green' if row.passed else 'red'}]{row.verdict}[/]"
         table.add_row(case.name, claim, method, *numbers, verdict, case.expected)
     OUT.print(table)
@@ -93,6 +99,32 @@ def _show(name: str, rows: list[AuditRow]) -> None:
         OUT.print(f"({number}) played with {note}", markup=False)
     if not all(row.finding.seen for row in rows):
         OUT.print(UNSEEN, markup=False)
+
+
+def _all(choices: object, json: bool) -> int:
+    """Print the certified epsilon over the shown one, for every algorithm and form."""
+    if choices:
+        raise InvalidValue("Name an algorithm, or leave out --set and --calibration.")
+    rows = dict[str, AuditRow]()
+    with ERR.status("auditing") as status:
+        for form, spec in variants().items():
+            name = form.split(",")[0]
+            if name in AUDITS:
+                status.update(f"auditing: {form}")
+                rows[form] = tightest(name, spec)
+    if json:
+        print_json({form: row.to_dict() for form, row in rows.items()})
+        return 0
+    numbers = ("delta", "certified", "shown", "certified / shown")
+    title = "epsilon that is certified, and that the strongest attack shows"
+    table = new_table(("algorithm", "trust", "case"), numbers, title=title)
+    for form, row in rows.items():
+        shown, trust = row.finding.epsilon or 0.0, row.case.algorithm.certificate.trust
+        ratio = f"{row.certified / shown:.3f}" if shown else "-"
+        values = f"{row.case.delta:g}", f"{row.certified:.4g}", f"{shown:.4g}", ratio
+        table.add_row(form, trust, row.case.name, *values)
+    OUT.print(table)
+    return 0
 
 
 def _played(case: AuditCase) -> str:
