@@ -15,7 +15,6 @@ from hedgerow.algorithms.sparse_vector.plan import rule
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -29,6 +28,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.distance_to_lower_bound import family, floor
+from support.stopping import Stopping
 
 
 def certified(algorithm: Algorithm) -> float:
@@ -49,9 +49,9 @@ def test_every_run_has_its_own_threshold_and_window(every: int) -> None:
     nothing after each of them.
     """
     losses = np.random.default_rng(1).random((60, 2, 4))
-    algorithm = SparseVector(
-        epsilon=8.0, every=every, switches=5, threshold=3.0, calibration="former"
-    ).build(Setting(2, 4, 60))
+    algorithm = Stopping(epsilon=8.0, every=every, switches=5, threshold=3.0).build(
+        Setting(2, 4, 60)
+    )
     for seed in range(20):
         seen = releases(algorithm, losses, seed)
         purposes = [purpose for purpose, _, _ in seen]
@@ -213,9 +213,7 @@ def test_exchanges_come_early_and_are_counted(every: int) -> None:
 def test_regret_on_the_worst_of_seven_streams(
     clients: int, epsilon: float, horizon: int, most: float
 ) -> None:
-    """The family of `distance-to-lower-bound`; the former choice had 12.9, 102, 3.4 and 12.9 at
-    T = 512, and 16.8 and 173 at T = 16,384. Seeds are added until the mean is certain.
-    """
+    """The family of `distance-to-lower-bound`. Seeds are added until the mean is certain."""
     found = {}
     for name, environment in family(clients, 100, horizon).items():
         algorithm = SparseVector(epsilon=epsilon).build(environment.setting)
@@ -246,30 +244,6 @@ def test_certified_choice_spends_the_budget_and_no_more(
     assert plan.schedule.every % every == 0
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
-@pytest.mark.parametrize(
-    ("clients", "experts", "horizon", "every"),
-    [(1, 1, 1, 1), (1, 2, 10, 10), (10, 100, 512, 1), (1000, 5000, 10**7, 100)],
-)
-def test_former_choice_spends_the_budget_and_no_more(
-    epsilon: float, clients: int, experts: int, horizon: int, every: int
-) -> None:
-    algorithm = SparseVector(epsilon=epsilon, every=every, calibration="former").build(
-        Setting(clients, experts, horizon)
-    )
-    assert epsilon * (1 - 1e-9) <= certified(algorithm) <= epsilon
-    assert algorithm.parameters["switches"] >= max(1, ceil(np.log2(experts)))
-    again = choose(
-        clients=clients,
-        experts=experts,
-        horizon=horizon,
-        every=every,
-        best_loss=0.0,
-        epsilon=epsilon,
-    )
-    assert algorithm.parameters["threshold"] == round_to_lattice(again.threshold)
-
-
 @pytest.mark.parametrize("clients", [1, 3])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
@@ -279,7 +253,7 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
     own worst ratio.
     """
     setting = Setting(clients, 100, 200)
-    algorithm = SparseVector(epsilon=epsilon, calibration="former").build(setting)
+    algorithm = Stopping(epsilon=epsilon).build(setting)
     server = algorithm.server
     assert isinstance(server, Selector)
     assert algorithm.log_likelihood is not None
@@ -295,11 +269,10 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
     ]
     ratio = algorithm.log_likelihood(sent, first) - algorithm.log_likelihood(sent, second)
     assert 0.95 * certified(algorithm) <= ratio <= certified(algorithm)
-    halved = SparseVector(
+    halved = Stopping(
         epsilon=2 * epsilon,
         switches=server.switches,
         threshold=server.threshold,
-        calibration="former",
     ).build(setting)
     assert halved.log_likelihood is not None
     assert halved.log_likelihood(sent, first) - halved.log_likelihood(sent, second) > certified(
@@ -309,9 +282,9 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
 
 def test_nothing_is_sent_after_the_last_switch() -> None:
     losses = np.ones((100, 2, 3))
-    algorithm = SparseVector(epsilon=50.0, switches=2, threshold=1.0, calibration="former").build(
-        Setting(2, 3, 100)
-    )
+    algorithm = SparseVector(
+        epsilon=50.0, switches=2, threshold=1.0, calibration="published"
+    ).build(Setting(2, 3, 100))
     counters = simulate(algorithm, RecordedArray(losses), 0)
     assert counters.exchanged < 10
 

@@ -332,7 +332,7 @@ def test_the_bound_counts_the_whole_threshold(
 
 def test_other_calibrations_and_games_have_no_bound() -> None:
     setting = Setting(5, 8, 100)
-    for calibration in ("certified", "published", "former"):
+    for calibration in ("certified", "published"):
         assert hr.SparseVector(calibration=calibration).build(setting).regret_bound is None
     algorithm = proved(10.0, setting)
     late = hr.Delayed(of=hr.Realizable(clients=5, experts=8, horizon=100))

@@ -16,7 +16,7 @@ def _about_guessing(study: hr.Study, label: str = "a") -> list[str]:
 def test_an_algorithm_that_follows_the_wrong_numbers_is_found() -> None:
     """`best_loss` far too large: the threshold is never crossed, so the first expert stays."""
     game = hr.Realizable(clients=2, experts=8, horizon=256)
-    study = hr.run(game, {"a": hr.SparseVector(best_loss=200.0, calibration="former")}, seeds=4)
+    study = hr.run(game, {"a": hr.SparseVector(best_loss=200.0, calibration="published")}, seeds=4)
     (note,) = _about_guessing(study)
     regret, guess = study.regret("a"), hr.run(game, {"g": hr.Uniform()}, seeds=4).regret("g").mean
     assert note.startswith(("no better", "not clearly better"))

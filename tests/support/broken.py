@@ -41,8 +41,7 @@ from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 from support.broken_games import BROKEN_GAMES
 from support.honest import NoisySums
-
-Former = partial(SparseVector, calibration="former")  # its server is `Selector` itself
+from support.stopping import Stopping
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class PeeksAhead(AlgorithmSpec):
     """Obeys within a block but reads one round ahead of the exchange that is due."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former(epsilon=50.0).build(setting)
+        honest = Stopping(epsilon=50.0).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
 
@@ -117,7 +116,7 @@ class RawPlays(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(
-            Former(every=2).build(setting), client=Selfish(setting.experts), advance=None
+            Stopping(every=2).build(setting), client=Selfish(setting.experts), advance=None
         )
 
 
@@ -126,7 +125,7 @@ class ForgedServerGuarantee(AlgorithmSpec):
     """Promises protection from the server, who is sent exact sums."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former().build(setting)
+        honest = Stopping().build(setting)
         guarantees = tuple(
             replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof)
             if g.observer is Observer.SERVER
@@ -149,7 +148,7 @@ class ForgetsField(AlgorithmSpec):
     """Broadcasts the exact leader and leaves it out of the certificate."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former().build(setting)
+        honest = Stopping().build(setting)
         channels = {
             k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
         }
@@ -174,7 +173,7 @@ class NarrowView(AlgorithmSpec):
     """Its guarantee for peers leaves out that they see the broadcasts."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former().build(setting)
+        honest = Stopping().build(setting)
         guarantees = tuple(
             replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts"))
             if g.observer is Observer.PEER
@@ -191,7 +190,7 @@ class HalfSensitivity(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former(epsilon=self.epsilon).build(setting)
+        honest = Stopping(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
         selection = replace(server.selection, sensitivity=0.5)
@@ -209,7 +208,7 @@ class HalfNoise(AlgorithmSpec):
     which: str = "all"
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former(epsilon=self.epsilon).build(setting)
+        honest = Stopping(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
         sparse, selection = server.sparse, server.selection
@@ -275,7 +274,7 @@ class Variant(AlgorithmSpec):
     """Fed-SVT with another server, audited on the same loud games."""
 
     kind: Any
-    inner: SparseVector = field(default_factory=Former)
+    inner: SparseVector = field(default_factory=Stopping)
 
     def audit_variants(self) -> tuple[Variant, ...]:
         return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
@@ -288,7 +287,7 @@ class Variant(AlgorithmSpec):
 class Understated(AlgorithmSpec):
     """Its certificate counts one selection only."""
 
-    inner: SparseVector = field(default_factory=Former)
+    inner: SparseVector = field(default_factory=Stopping)
 
     def audit_variants(self) -> tuple[Understated, ...]:
         return tuple(Understated(loud) for loud in self.inner.audit_variants())
@@ -327,7 +326,7 @@ class HalfTheDelta:
 class SmallDelta(AlgorithmSpec):
     """An approximate certificate whose largest log-ratio is right and whose delta is not."""
 
-    inner: SparseVector = field(default_factory=lambda: Former(delta=1e-3))
+    inner: SparseVector = field(default_factory=lambda: Stopping(delta=1e-3))
 
     def audit_variants(self) -> tuple[SmallDelta, ...]:
         return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
@@ -346,7 +345,7 @@ class NoLikelihood(AlgorithmSpec):
     """Claims an epsilon that nothing can check."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(Former().build(setting), log_likelihood=None)
+        return replace(Stopping().build(setting), log_likelihood=None)
 
 
 @dataclass(frozen=True)
@@ -367,7 +366,7 @@ class OtherMessage(AlgorithmSpec):
     """Sends another message than it declares."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(Former().build(setting), TellingSelector)
+        return _with_server(Stopping().build(setting), TellingSelector)
 
 
 @dataclass(frozen=True)
@@ -375,7 +374,7 @@ class LyingMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former(epsilon=self.epsilon).build(setting)
+        honest = Stopping(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
         selection = QuietSelection("selection", server.selection.epsilon)
@@ -406,7 +405,7 @@ class BypassesMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(Former(epsilon=self.epsilon).build(setting), BareSelector)
+        return _with_server(Stopping(epsilon=self.epsilon).build(setting), BareSelector)
 
 
 @dataclass(frozen=True)
@@ -460,7 +459,7 @@ class FollowsAnother(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(
-            Former().build(setting),
+            Stopping().build(setting),
             common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
         )
 
@@ -766,7 +765,7 @@ class NoCost(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former(epsilon=self.epsilon).build(setting)
+        honest = Stopping(epsilon=self.epsilon).build(setting)
         return replace(honest, certificate=replace(honest.certificate, composition="sum"))
 
 
@@ -834,7 +833,7 @@ class Inaudible(AlgorithmSpec):
     """Its tiny games stay far below the certificate, and it offers no louder ones."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former().build(setting)
+        honest = Stopping().build(setting)
         guarantees = tuple(
             replace(g, curve=PureDP(10.0)) if g.protects else g
             for g in honest.certificate.guarantees
@@ -863,7 +862,7 @@ class NoticesAbsence(AlgorithmSpec):
     """Its fast path lets those who are present play differently where somebody is absent."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = Former().build(setting)
+        honest = Stopping().build(setting)
         server = honest.server
         assert isinstance(server, Selector)
 
@@ -972,7 +971,7 @@ class LeaksLate(AlgorithmSpec):
     """Honest in small games; in large ones, raw totals change what is sent or played."""
 
     where: str
-    inner: SparseVector = field(default_factory=Former)
+    inner: SparseVector = field(default_factory=Stopping)
 
     def audit_variants(self) -> tuple[LeaksLate, ...]:
         return tuple(LeaksLate(self.where, loud) for loud in self.inner.audit_variants())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from statistics import median
 
 from hedgerow.algorithms.dartboard.tuning import choose as choose_dartboard
-from hedgerow.algorithms.sparse_vector.tuning import search
-from hedgerow.benchmarks.measure import Row, seconds, without_caches
+from hedgerow.algorithms.sparse_vector import columns
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.benchmarks.measure import Row, without_caches
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition import random_draws
 
@@ -21,12 +21,11 @@ def calibrate_rows() -> Iterator[Row]:
     for clients, rounds, experts, every in (
         (10, 512, 100, 1),
         (1, 10**6, 1000, 1),
-        (10**6, 10**9, 10**5, 1000),
+        (10**3, 10**9, 10**5, 1000),
         (10, 2**17, 100, 1),
     ):
-        frame = {"clients": clients, "experts": experts, "horizon": rounds, "every": every}
-        work = partial(search, **frame, best_loss=0.0, epsilon=1.0)  # no cache
-        taken = median(seconds(work) for _ in range(3))
+        spec, setting = SparseVector(delta=1e-6, every=every), Setting(clients, experts, rounds)
+        taken = without_caches(partial(spec.build, setting), columns.enlarged, columns.surrogate)
         yield Row(
             f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}",
             taken / 2,

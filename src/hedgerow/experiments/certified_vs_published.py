@@ -7,9 +7,6 @@ printed. Printed constants for epsilon = 1 are compared with certified constants
 * As proven: certified constants for the epsilon (and delta) that the printed ones cost by our
   certificate.
 
-Sparse vector is also compared with the former choice: the printed algorithm with constants that
-spend the budget, before weights by recency.
-
 A certificate is an upper bound. Where it exceeds the claim, the claim is not confirmed; that alone
 does not refute it.
 
@@ -53,7 +50,6 @@ ANY, GOOD = "no perfect expert", "perfect expert"
 CLIENTS = {ANY: 1, GOOD: 10}
 SHOWN = 0.3
 PRINTED, CERTIFIED, AS_PROVEN = "printed", "certified", "certified, epsilon as proven"
-FORMER = "former choice"
 DOUBLING, PHASED = "doubling", "phased selection"
 # The least ratio of printed regret to certified regret that we expect.
 PROMISED = {("dartboard (approximate)", SHOWN): 5.0}
@@ -63,15 +59,13 @@ PROMISED = {("dartboard (approximate)", SHOWN): 5.0}
 class Pair:
     """Printed and certified constants for the same claimed epsilon.
 
-    `judged` says whether the printed privacy claim is about `printed`. `former` is the printed
-    algorithm with constants that spend the budget, if that is not `certified`.
+    `judged` says whether the printed privacy claim is about `printed`.
     """
 
     stream: str
     printed: Any
     certified: Any
     judged: bool = True
-    former: Any = None
 
 
 def pairs(horizon: int) -> dict[str, Pair]:
@@ -86,16 +80,12 @@ def pairs(horizon: int) -> dict[str, Pair]:
             ShrinkingDartboard(delta=DELTA),
         ),
         "sparse vector (pure)": Pair(
-            GOOD,
-            SparseVector(calibration="published", rho=RHO),
-            SparseVector(),
-            former=SparseVector(calibration="former"),
+            GOOD, SparseVector(calibration="published", rho=RHO), SparseVector()
         ),
         "sparse vector (approximate)": Pair(
             GOOD,
             SparseVector(delta=DELTA, calibration="published", rho=RHO),
             SparseVector(delta=DELTA),
-            former=SparseVector(delta=DELTA, calibration="former"),
         ),
         "potential (pure)": Pair(GOOD, Potential(test="potential"), Potential()),
         "potential (approximate)": Pair(
@@ -135,8 +125,6 @@ def stream(kind: str, gap: float, horizon: int) -> Generated:
 
 def sides(pair: Pair, horizon: int) -> dict[str, Any]:
     found = {PRINTED: pair.printed, CERTIFIED: pair.certified}
-    if pair.former is not None:
-        found[FORMER] = pair.former
     if not pair.judged:
         return found
     epsilon = spent(pair.printed.build(stream(pair.stream, GAPS[0], horizon).setting))
@@ -209,13 +197,6 @@ def judge(done: Studies) -> Verdict:
             text = f"{name}/gap={gap:g}/printed regret over certified"
             # Below 1 the printed constants would be better.
             checks.append(Check(f"{text}, upper end", found.high, ">=", 1.0))
-            if pair.former is not None:
-                study = done[study_name(pair.stream, gap)]
-                gain = Ratio.of(
-                    study.regrets(label(name, FORMER)), study.regrets(label(name, CERTIFIED))
-                )
-                words = f"{name}/gap={gap:g}/regret of the former choice over certified, upper end"
-                checks.append(Check(words, gain.high, ">=", 1.0))
             if promised is not None:
                 checks.append(Check(f"{text}, lower end", found.low, ">=", promised))
         notes.append(_note(done, name, pair))
@@ -245,8 +226,6 @@ def _note(done: Studies, name: str, pair: Pair) -> str:
         verdict = "confirmed" if proven <= EPSILON else "not confirmed"
         words += f"claimed epsilon = {EPSILON:g}, proven {proven:.3g} ({verdict}), "
     words += f"printed regret at gap {SHOWN:g} is {ratio(done, name, SHOWN)} times the certified"
-    if pair.former is not None:
-        words += f" ({ratio(done, name, SHOWN, FORMER)} times the former choice)"
     return words + (
         f", {ratio(done, name, SHOWN, AS_PROVEN)} at the proven epsilon" if pair.judged else ""
     )
@@ -272,7 +251,6 @@ def _played(done: Studies, pair: Pair) -> str:
 def _shown(pair: Pair) -> list[tuple[str, float]]:
     """The sides to draw, and how far each is moved sideways."""
     shown = [(CERTIFIED, 1 / 1.02)]
-    shown += [(FORMER, 1.0)] if pair.former is not None else []
     return shown + ([(AS_PROVEN, 1.02)] if pair.judged else [])
 
 
@@ -302,7 +280,7 @@ def draw(done: Studies, path: Path) -> None:
         axes.set_xscale("log")
         set_span(axes, limits)
         axes.axhline(1.0, color="#666666", linewidth=1, linestyle=":")
-        for side, colour in zip((CERTIFIED, FORMER, AS_PROVEN), COLOURS, strict=False):
+        for side, colour in zip((CERTIFIED, AS_PROVEN), (COLOURS[0], COLOURS[2]), strict=True):
             if (name, side) in bars:
                 lines[side], beyond = draw_bars(axes, bars[name, side], limits, colour=colour)
                 cut = cut or beyond
@@ -328,7 +306,6 @@ def draw(done: Studies, path: Path) -> None:
         axes.set_ylabel("printed regret / certified regret")
     names = {
         CERTIFIED: f"certified for the claimed epsilon = {EPSILON:g}",
-        FORMER: f"former choice for epsilon = {EPSILON:g}",
         AS_PROVEN: "certified for the epsilon in brackets",
     }
     figure.legend(

@@ -15,10 +15,6 @@ come from all terms of the bounds at these parameters, not from runs.
   ln(d/rho), does not fall with m, so the slope is not -1. (With the constants of the printed proof
   the slope is -0.99, but that bound is above T for m <= 16.)
 
-`calibration="former"` chooses Fed-SVT's constants by a forecast of its regret from public values,
-for each m (`tuning`, an approximation). The slope of the forecast is not -1 either. The slope that
-is measured with these constants must be close to it, from both sides.
-
 One setting has a numeric target: on the Gaussian-softmax stream of the paper's section 6, ten
 clients regret at most a sixth of what one regrets, at 95 % confidence. It has more seeds for that.
 """
@@ -30,7 +26,6 @@ from pathlib import Path
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
@@ -48,9 +43,7 @@ FIGURE, FACTOR = 2**14, 6.0
 PHASED, PREFIX, SVT = "phased selection", "random prefix", "Fed-SVT"
 # The slopes of the leading terms. Random prefix is not in the paper.
 THEOREMS = {PHASED: -0.5, PREFIX: None, SVT: -1.0}
-FORMER = "Fed-SVT, former constants"  # the calibration that forecasts
 RHO = 0.05  # the failure probability of Theorem 2.6
-FORECAST = "bernoulli 0.5"  # the calibration's reference stream with the same mean as ours
 
 
 def label(name: str, clients: int) -> str:
@@ -73,10 +66,9 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         for name, spec in specs.items()
         for m in CLIENTS
     )
-    selectors = {SVT: SparseVector(EPSILON), FORMER: SparseVector(EPSILON, calibration="former")}
+    selector = SparseVector(EPSILON)
     realizable = tuple(
-        Entry(label(name, m), spec, Realizable(clients=m, experts=EXPERTS, horizon=horizons[1]))
-        for name, spec in selectors.items()
+        Entry(label(SVT, m), selector, Realizable(clients=m, experts=EXPERTS, horizon=horizons[1]))
         for m in CLIENTS
     )
     figure = tuple(Entry(label(PHASED, m), specs[PHASED], _stochastic(m, FIGURE)) for m in (1, 10))
@@ -101,7 +93,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 
 def _study_of(name: str) -> str:
-    return "realizable" if name in (SVT, FORMER) else "stochastic"
+    return "realizable" if name == SVT else "stochastic"
 
 
 def slope(done: Studies, name: str) -> Estimate:
@@ -111,15 +103,6 @@ def slope(done: Studies, name: str) -> Estimate:
 def theorem_26(setting: Setting) -> float:
     """Theorem 2.6 without hidden constants, for N = 1 and L* = 0."""
     return fed_svt_regret(setting, EPSILON, every=1, rho=RHO)
-
-
-def forecast(setting: Setting) -> float:
-    """The regret that the former calibration expects."""
-    clients, experts, horizon = setting.clients, setting.experts, setting.rounds
-    chosen = choose(
-        clients=clients, experts=experts, horizon=horizon, every=1, best_loss=0.0, epsilon=EPSILON
-    )
-    return dict(chosen.expected)[FORECAST]
 
 
 def limit(done: Studies, name: str) -> float:
@@ -135,12 +118,6 @@ def limit(done: Studies, name: str) -> float:
             )
             bounds[float(setting.clients)] = [bound]
     return exponent(bounds).mean
-
-
-def forecast_slope(done: Studies) -> float:
-    config = done["realizable"].config
-    settings = [config.environment_of(entry).setting for entry in config.algorithms]
-    return exponent({float(setting.clients): [forecast(setting)] for setting in settings}).mean
 
 
 def judge(done: Studies) -> Verdict:
@@ -166,16 +143,12 @@ def judge(done: Studies) -> Verdict:
                 theorem,
             )
         )
-    found, expected = slope(done, FORMER), forecast_slope(done)
-    off = abs(found.mean - expected) / found.half_width
-    checks.append(Check(f"{FORMER}/slope off their forecast, in half-widths", off, "<=", 2.0))
     between = exponent({float(m): done["figure"].regrets(label(PHASED, m)) for m in (1, 10)})
     factor, low, high = (10**-end for end in (between.mean, between.high, between.low))
     checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10/lower end", low, ">=", FACTOR))
     text = (
-        f"slopes with 95 % intervals, steeper is better: {', '.join(notes)}; {FORMER} {found}"
-        f" (their forecast {expected:.2f}); one client regrets {factor:.1f} times (95 %: {low:.1f}"
-        f" to {high:.1f}) as much as each of ten"
+        f"slopes with 95 % intervals, steeper is better: {', '.join(notes)}; one client regrets"
+        f" {factor:.1f} times (95 %: {low:.1f} to {high:.1f}) as much as each of ten"
     )
     return Verdict(all(steep), tuple(checks), text)
 

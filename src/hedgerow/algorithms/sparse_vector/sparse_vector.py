@@ -29,8 +29,7 @@ from hedgerow.algorithms.sparse_vector.recency import (
     build_server,
     recency_certificate,
 )
-from hedgerow.algorithms.sparse_vector.selector import Selector, affordable, cost
-from hedgerow.algorithms.sparse_vector.tuning import choose
+from hedgerow.algorithms.sparse_vector.selector import Selector, cost
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
@@ -41,7 +40,7 @@ from hedgerow.core.validate import at_least, between, check_budget, expect, one_
 from hedgerow.privacy.curves import promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
-Calibration = Literal["certified", "proved", "published", "former"]
+Calibration = Literal["certified", "proved", "published"]
 Paper = Literal["gao2024", "asi2023"]
 SHARED = (
     *("epsilon", "delta", "every", "switches", "threshold"),
@@ -79,7 +78,7 @@ class SparseVector(AlgorithmSpec):
         `best_loss` (`proofs/sparse_vector_regret.md`). With both, if the best expert loses more
         than `best_loss`, a larger epsilon may even raise the regret: use `Doubling`. "published"
         uses the algorithm and the constants printed in the paper; the certificate states their true
-        cost. "former" is the printed algorithm with constants that spend the budget.
+        cost.
     paper
         Whose constants "published" uses. "gao2024": kappa = 3 ceil(log2 d) + 24 ln(1/rho) draws.
         "asi2023": 6 ceil(log2 d) + 24 ln(1/rho), and a smaller rate if delta > 0; they are printed
@@ -87,14 +86,14 @@ class SparseVector(AlgorithmSpec):
     rho
         The failure probability in the published constants, in (0, 1/2). It does not affect privacy.
     switches
-        The number of draws (kappa), at least 1, after which a new epoch begins ("published" and
-        "former": after which the last expert is kept). None (default): the calibration chooses.
+        The number of draws (kappa), at least 1, after which a new epoch begins ("published":
+        after which the last expert is kept). None (default): the calibration chooses.
     threshold
         The threshold L, >= 0, on the loss summed over clients. None (default): the calibration
         chooses. The certificate always follows the values that are used.
     early
         Whether there are also exchanges in the first `every` rounds, each about twice as late as
-        the one before. None (default): yes, but not with "published" and "former".
+        the one before. None (default): yes, but not with "published".
     front
         The share of a run's budget, in [0, 1], that goes to the draw at its end alone; the rest is
         spread evenly over this and the later draws of the epoch. None (default): the calibration
@@ -110,7 +109,7 @@ class SparseVector(AlgorithmSpec):
     receives exact sums of losses. Proofs: `proofs/sparse_vector.md#weights-by-recency` for
     delta = 0, `proofs/sparse_vector.md#columns-with-delta` for delta > 0;
     `proofs/sparse_vector.md#whole-algorithm` and `proofs/sparse_vector.md#approximate-dp` for
-    "published" and "former".
+    "published".
 
     Examples
     --------
@@ -198,7 +197,7 @@ class SparseVector(AlgorithmSpec):
     @property
     def stops(self) -> bool:
         """Whether this is the printed algorithm, which stops after its last draw."""
-        return self.calibration in ("published", "former")
+        return self.calibration == "published"
 
     def audit_variants(self) -> tuple[SparseVector, ...]:
         """Variants whose tiny games have several runs and come close to the certificate."""
@@ -277,9 +276,7 @@ class SparseVector(AlgorithmSpec):
         return BoundWithGoodExpert(value, "oblivious", proof, self.best_loss)
 
     def _stopping(self, setting: Setting) -> Selector:
-        switches, eta, threshold, sparse = (
-            self._printed(setting) if self.calibration == "published" else self._former(setting)
-        )
+        switches, eta, threshold, sparse = self._printed(setting)
         return Selector(
             setting.experts,
             Schedule(self.every),
@@ -326,22 +323,6 @@ class SparseVector(AlgorithmSpec):
         run = setting.clients * (self.best_loss + self.every) + wait + 4 / eta
         return switches * run / setting.clients
 
-    def _former(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
-        chosen = choose(
-            clients=setting.clients,
-            experts=setting.experts,
-            horizon=setting.rounds,
-            every=self.every,
-            best_loss=self.best_loss,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-        scale = 1 / chosen.sparse_epsilon
-        sparse = AboveThreshold("exponential", scale, scale)
-        switches = self.switches or chosen.switches
-        eta = affordable(self.epsilon, self.delta, switches, sparse)
-        return switches, eta, chosen.threshold, sparse
-
     def _certificate(self, setting: Setting, server: Selector) -> Certificate:
         if isinstance(server, RecencySelector):
             pure, approximate = (
@@ -352,7 +333,7 @@ class SparseVector(AlgorithmSpec):
         return trusted_server(
             setting=setting,
             curve=cost(server.switches, server.sparse, server.selection.epsilon, self.delta),
-            claimed=promise(self.epsilon, self.delta) if self.calibration == "published" else None,
+            claimed=promise(self.epsilon, self.delta),
             proof=Proof(
                 "sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"
             ),
