@@ -18,6 +18,7 @@ from hedgerow.cli.main import main
 from hedgerow.core import registry as plugins
 from hedgerow.environments.recorded.data import CHOSEN
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.evaluation.benchmark import BENCHMARKS
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import PLUGIN, STUDY, Answer, Command
 
@@ -36,7 +37,8 @@ def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on
     those before it.
     """
-    for registry in (ALGORITHMS, AUDITS, ENVIRONMENTS, EXPERIMENTS, FORECASTERS):
+    for registry in (ALGORITHMS, AUDITS, BENCHMARKS, ENVIRONMENTS, EXPERIMENTS, FORECASTERS):
+        list(registry)  # installed plugins are found once, and stay
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.setattr(plugins, "_loaded", [])
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.benchmarks import measure, start
-from hedgerow.benchmarks.measure import Row, compared, retried
-from hedgerow.benchmarks.registry import BENCHMARKS, QUICK_BENCHMARKS
-from hedgerow.benchmarks.repeating import Repeating, losses
-from hedgerow.benchmarks.simulation import CASES, Case, game_rows
+from hedgerow.evaluation.benchmark import BENCHMARKS, Benchmark, Row, retried
+from hedgerow_benchmarks import measure, start
+from hedgerow_benchmarks.measure import compared
+from hedgerow_benchmarks.repeating import Repeating, losses
+from hedgerow_benchmarks.simulation import CASES, Case, game_rows
 from support.command import Command
 
 
@@ -25,7 +25,6 @@ def test_every_algorithm_has_a_limit() -> None:
     for name, cases in CASES.items():
         assert cases
         assert all(type(case.spec) is ALGORITHMS[name] for case in cases)
-    assert set(QUICK_BENCHMARKS) < set(BENCHMARKS)
 
 
 def test_a_game_row_can_fail() -> None:
@@ -78,12 +77,21 @@ def test_the_quick_form_fails_only_if_it_fails_twice(
     hedgerow: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ratios = iter([3.0, 0.5, 3.0, 3.0])
-    quick = {"points": lambda: iter([_row("a", next(ratios))])}
-    monkeypatch.setattr(QUICK_BENCHMARKS, "_things", quick)
+    twice = Benchmark(lambda: [], lambda: [_row("a", next(ratios))])
+    monkeypatch.setattr(BENCHMARKS, "_things", {"points": twice, "scale": Benchmark(lambda: [])})
     assert hedgerow("bench", "--quick").code == 0
     assert hedgerow("bench", "--quick", "--json").code == 1
     assert "scale has no quick form" in hedgerow("bench", "scale", "--quick").err
     assert "Unknown benchmark" in hedgerow("bench", "nothing", "--quick").err
+
+
+def test_without_the_plugin_the_command_says_what_to_install(
+    hedgerow: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BENCHMARKS, "_things", {})
+    answer = hedgerow("bench")
+    assert answer.code == 2
+    assert "No benchmarks are installed: run `pip install ./benchmarks`" in answer.err
 
 
 def test_a_command_that_fails_is_a_failed_row(
@@ -97,7 +105,7 @@ def test_a_command_that_fails_is_a_failed_row(
     bad, good = start.command_rows()
     assert (bad.passed, good.passed) == (False, True)
     assert "No such option" in (bad.failure or "")
-    monkeypatch.setattr(BENCHMARKS, "_things", {"start": lambda: iter([bad, good])})
+    monkeypatch.setattr(BENCHMARKS, "_things", {"start": Benchmark(lambda: [bad, good])})
     shown = hedgerow("bench", "start")
     assert shown.code == 1
     assert "exit code 2" in shown.out

@@ -29,7 +29,7 @@ from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
 from support.made_up import made_up
-from support.paths import EXAMPLES, PROOFS, ROOT
+from support.paths import EXAMPLES, PLUGINS, PROOFS, ROOT
 
 
 def anchors(file: Path) -> set[str]:
@@ -184,7 +184,7 @@ def test_architecture_names_every_file() -> None:
     """All but registries, and rooms that say which files they have: one for each command or figure."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     for room, content in re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE):
-        if room not in ("cli", "experiments", "benchmarks", "examples"):
+        if room not in ("cli", "experiments", "examples"):
             files = {file.stem for file in (ROOT / "src" / "hedgerow" / room).glob("*.py")}
             missing = files - set(re.findall(r"`(\w+)`", content)) - {"__init__", "registry"}
             assert not missing, f"{room}: {sorted(missing)}"
@@ -300,6 +300,7 @@ def test_every_registered_class_is_in_the_package(registry: Registry[Any]) -> No
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    project, citation = (ROOT / name for name in ("pyproject.toml", "CITATION.cff"))
-    assert f'\nversion = "{__version__}"\n' in project.read_text()
+    citation = ROOT / "CITATION.cff"
+    for part in (ROOT, *PLUGINS):
+        assert f'\nversion = "{__version__}"\n' in (part / "pyproject.toml").read_text()
     assert f"\nversion: {__version__}\n" in citation.read_text()

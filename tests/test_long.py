@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.benchmarks.simulation import memory_rows
 from hedgerow.contracts import guarantees
 from hedgerow.contracts.neighbours import SEEDED
 from hedgerow.core.setting import Setting
@@ -19,6 +18,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.experiments.gao2024_figure2 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow_benchmarks.simulation import memory_rows
 
 pytestmark = pytest.mark.long
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from hedgerow.benchmarks.measure import Row
-from hedgerow.benchmarks.registry import BENCHMARKS
 from hedgerow.cli import contracts
 from hedgerow.cli.reproduce import selected
+from hedgerow.evaluation.benchmark import BENCHMARKS, Benchmark, Row
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import Answer, Command
@@ -133,7 +132,7 @@ def test_bench_compares_with_its_limits(
     hedgerow: Command, monkeypatch: pytest.MonkeyPatch, ratio: float, code: int
 ) -> None:
     rows = [Row("a/m=1", ratio, "sum", 5.0, "ns", "<=", 3.0), Row("informs", 9.0, "sum", 5.0, "ns")]
-    monkeypatch.setitem(BENCHMARKS._things, "simulate", lambda: iter(rows))
+    monkeypatch.setitem(BENCHMARKS._things, "simulate", Benchmark(lambda: rows))
     answer = hedgerow("bench", "simulate", "--json")
     assert answer.code == code
     shown = answer.document()["rows"]

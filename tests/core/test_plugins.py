@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.algorithms.baselines.hedge import Hedge
-from hedgerow.core.errors import HedgerowError
+from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.registry import Registry
 
 PACKAGE = """
@@ -47,4 +47,29 @@ def test_a_broken_entry_point_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(
         HedgerowError, match="'nowhere:Careful' failed to load: ModuleNotFoundError"
     ):
-        list(Registry("algorithm", {}))
+        Registry("algorithm", {})["careful"]
+
+
+def test_a_broken_entry_point_does_not_disturb_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only names are read; a plugin is imported when it is used."""
+    _install(tmp_path, "careful = nowhere:Careful")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    built_in = {"hedge": "hedgerow.algorithms.baselines.hedge:Hedge"}
+    registry: Registry[type] = Registry("algorithm", built_in)
+    assert "careful" in registry
+    assert registry["hedge"] is Hedge
+
+
+def test_an_entry_point_keeps_the_rules_of_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install(tmp_path, "careful = neighbour:dataclass\nhedge = neighbour:Careful")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    built_in = {"hedge": "hedgerow.algorithms.baselines.hedge:Hedge"}
+    with pytest.raises(InvalidValue, match="'hedge' is taken, so plugin 'neighbour:Careful'"):
+        list(Registry("algorithm", built_in))
+    with pytest.raises(InvalidValue, match="'careful' to be a class that inherits from Hedge"):
+        Registry("algorithm", {}, Hedge)["careful"]
+    monkeypatch.delitem(sys.modules, "neighbour")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.benchmarks.measure import peak_mebibytes
 from hedgerow.deployment import wire
 from hedgerow.deployment.http_client import MESSAGES, HttpLink
 from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow_benchmarks.measure import peak_mebibytes
 from support.parties import reference
 from support.served import Served, play, served
 

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.benchmarks.measure import retried
-from hedgerow.benchmarks.registry import BENCHMARKS, QUICK_BENCHMARKS
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import VERDICTS, new_table
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.validate import nearest
+from hedgerow.evaluation.benchmark import BENCHMARKS, retried
 
 
 def bench(
@@ -39,16 +38,22 @@ def bench(
     the same losses once; its limits are for compiled sums, which `make setup` builds. Each ratio is
     followed by half the distance between its quartiles. Exit code 1: a limit is exceeded.
     """
-    known = QUICK_BENCHMARKS if quick else BENCHMARKS
-    if name is not None and name not in known:
-        if name in BENCHMARKS:
-            raise InvalidValue(f"{name} has no quick form. Omit --quick.")
+    if not list(BENCHMARKS):
+        raise HedgerowError(
+            "No benchmarks are installed: run `pip install ./benchmarks` in a checkout of Hedgerow."
+        )
+    if name is not None and name not in BENCHMARKS:
         raise InvalidValue(f"Unknown benchmark {name!r}; {nearest(name, BENCHMARKS)}")
+    chosen = dict(BENCHMARKS.items()) if name is None else {name: BENCHMARKS[name]}
+    if quick and name is not None and chosen[name].quick is None:
+        raise InvalidValue(f"{name} has no quick form. Omit --quick.")
     rows = []
     with ERR.status("measuring"):
-        for chosen in known if name is None else [name]:
-            measure = known[chosen]
-            rows += retried(measure) if quick else list(measure())
+        for benchmark in chosen.values():
+            if not quick:
+                rows += benchmark.rows()
+            elif benchmark.quick is not None:
+                rows += retried(benchmark.quick)
     if json:
         print_json({"rows": [row.to_dict() for row in rows]})
     else:

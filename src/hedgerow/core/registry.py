@@ -25,6 +25,20 @@ class _Reference(str):
         return getattr(import_module(module), attribute)
 
 
+class _EntryPoint(_Reference):
+    """A reference that an installed package announces."""
+
+    def load(self) -> Any:
+        try:
+            return super().load()
+        except HedgerowError:
+            raise
+        except Exception as error:
+            raise HedgerowError(
+                f"Plugin {str(self)!r} failed to load: {type(error).__name__}: {error}"
+            ) from error
+
+
 def _is(known: Any, thing: Any) -> bool:
     """Whether a registered thing, perhaps not imported yet, is this one."""
     if isinstance(known, _Reference):
@@ -35,9 +49,9 @@ def _is(known: Any, thing: Any) -> bool:
 class Registry(Generic[Thing]):
     """A mapping from names to classes or functions.
 
-    Built-in entries are references (`"module:attribute"`), imported on first use. Entry points of
-    the group `hedgerow.<kind>s` are loaded when a name is first looked up. If `base` is given, only
-    its subclasses can be added.
+    Built-in entries are references (`"module:attribute"`), and so are the entry points of the group
+    `hedgerow.<kind>s`; each is imported when it is first used. If `base` is given, only its
+    subclasses can be added.
     """
 
     def __init__(self, kind: str, built_in: Mapping[str, str], base: type | None = None) -> None:
@@ -52,29 +66,33 @@ class Registry(Generic[Thing]):
             raise InvalidValue(
                 f"The {self.kind} name {name!r} is already taken. Choose another name."
             )
+        self._things[name] = self._checked(name, thing)
+
+    def _checked(self, name: str, thing: Any) -> Any:
+        """The thing, if it is of the kind that this registry holds."""
         if self.base is not None and not (isinstance(thing, type) and issubclass(thing, self.base)):
             raise InvalidValue(
                 f"Expected the {self.kind} {name!r} to be a class that inherits from "
                 f"{self.base.__name__}, got {thing!r}."
             )
-        self._things[name] = thing
+        return thing
 
-    def _load_plugins(self) -> None:
+    def _find_plugins(self) -> None:
+        """Note the entry points of installed packages; none is imported yet."""
         if self._found_plugins:
             return
         self._found_plugins = True
         for point in entry_points(group=f"hedgerow.{self.kind}s"):
-            try:
-                self.add(point.name, point.load())
-            except HedgerowError:
-                raise
-            except Exception as error:
-                raise HedgerowError(
-                    f"Plugin {point.value!r} failed to load: {type(error).__name__}: {error}"
-                ) from error
+            where = _EntryPoint(f"{point.module}:{point.attr}")
+            known = self._things.setdefault(point.name, where)
+            if known != where and not _is(where, known):
+                raise InvalidValue(
+                    f"The {self.kind} name {point.name!r} is taken, so plugin {point.value!r} "
+                    "cannot have it. Uninstall one of the two."
+                )
 
     def __getitem__(self, name: str) -> Thing:
-        self._load_plugins()
+        self._find_plugins()
         if name not in self._things:
             hint = nearest(name, self._things)
             raise InvalidValue(
@@ -82,15 +100,15 @@ class Registry(Generic[Thing]):
             )
         thing = self._things[name]
         if isinstance(thing, _Reference):
-            thing = self._things[name] = thing.load()
+            thing = self._things[name] = self._checked(name, thing.load())
         return thing
 
     def __contains__(self, name: object) -> bool:
-        self._load_plugins()
+        self._find_plugins()
         return name in self._things
 
     def __iter__(self) -> Iterator[str]:
-        self._load_plugins()
+        self._find_plugins()
         return iter(sorted(self._things))
 
     def items(self) -> list[tuple[str, Thing]]:
@@ -98,7 +116,7 @@ class Registry(Generic[Thing]):
 
     def name_of(self, thing: object) -> str:
         """Return the registered name of a thing, or of the class of an object."""
-        self._load_plugins()
+        self._find_plugins()
         for name, known in sorted(self._things.items()):
             if _is(known, thing) or _is(known, type(thing)):
                 return name

@@ -25,7 +25,6 @@ import numpy as np
 
 from hedgerow.algorithms.correlated import Errors, Factorisation, Kind, RunningLeader, factorise
 from hedgerow.algorithms.correlated.banded import inverse_series
-from hedgerow.benchmarks.others import jax_privacy
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.experiments.experiment import (
     Check,
@@ -35,6 +34,7 @@ from hedgerow.experiments.experiment import (
     Verdict,
     lower_end_of_difference,
 )
+from hedgerow.experiments.others import jax_privacy
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
 

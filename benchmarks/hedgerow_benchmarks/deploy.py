@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.benchmarks.measure import Row, peak_mebibytes
 from hedgerow.core.block import Block, check
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import StudyClient
@@ -42,7 +41,9 @@ from hedgerow.deployment.server import KEY, StudyServer
 from hedgerow.deployment.serving import limits_of
 from hedgerow.deployment.simulated import small_study
 from hedgerow.engines.loop import Engine
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow_benchmarks.measure import peak_mebibytes
 
 EXPERTS = 20
 SIZES = {1: 300, 10: 100, 100: 20}  # exchanges by number of clients
@@ -377,3 +378,6 @@ def _in_process(clients: int, rounds: int = 50) -> float:
     began = time.perf_counter()
     play()
     return (time.perf_counter() - began) / (rounds - 1)
+
+
+DEPLOY = Benchmark(deploy_rows, quick_deploy)

@@ -8,10 +8,11 @@ import numpy as np
 
 from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Past
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
-from hedgerow.benchmarks.measure import Row, in_turn
 from hedgerow.core.losses import Gains
 from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
+from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow_benchmarks.measure import in_turn
 
 HOSPITALS, WEEKS, REPETITIONS = 293, 148, 10  # as large as the largest published game
 
@@ -61,3 +62,6 @@ def forecasters_rows() -> Iterator[Row]:
     each = taken / REPETITIONS * 1e3
     against = "forecasters in one product, and their leaders"
     yield Row(f"{name}/strict", ratio, against, each, "ms per game")
+
+
+COMPARED = Benchmark(forecasters_rows, quick_forecasters)

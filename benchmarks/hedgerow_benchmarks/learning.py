@@ -19,13 +19,14 @@ from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.models import convolutional
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.rounds import charge
-from hedgerow.benchmarks.measure import Row, in_turn
 from hedgerow.core.batch import Batch
 from hedgerow.core.convex import Logistic
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow_benchmarks.measure import in_turn
 
 LOOP = "a bare compiled loop over rounds"
 SCAN = "one lax.scan over all rounds"
@@ -133,3 +134,6 @@ def learning_rows() -> Iterator[Row]:
             ratio, taken = in_turn(ours, theirs, repeats=3)
             each = taken / game.setting.rounds * 1e6
             yield Row(name, ratio, against, each, "us per round", "<=" if most else None, most)
+
+
+LEARNING = Benchmark(learning_rows)

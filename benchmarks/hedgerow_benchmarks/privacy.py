@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from math import sqrt
 from statistics import median
 
-from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn, seconds, without_caches
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import (
     gaussian_scale,
@@ -23,6 +23,7 @@ from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, ZeroConcentratedDP
 from hedgerow.privacy.odometer import Filter
+from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, seconds, without_caches
 
 CACHES = (bounded_range._table, recursion.grid_for, composition._randomised_responses)
 _CHUNK = 2000
@@ -151,3 +152,6 @@ def privacy_rows() -> Iterator[Row]:
     yield from library_rows()
     yield from calibration_rows()
     yield from composition_rows()
+
+
+PRIVACY = Benchmark(privacy_rows, library_rows)

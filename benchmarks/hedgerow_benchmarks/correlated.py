@@ -23,10 +23,11 @@ from hedgerow.algorithms.correlated import (
 from hedgerow.algorithms.correlated.buffered import optimal_gaps
 from hedgerow.algorithms.correlated.dense import cached_encoding, fixed_point
 from hedgerow.algorithms.correlated.filters import Filter, Precision
-from hedgerow.benchmarks.measure import Row, compared, in_turn, seconds, without_caches
-from hedgerow.benchmarks.others import jax_privacy
 from hedgerow.core.noise import SeededNoise
+from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow.experiments.others import jax_privacy
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow_benchmarks.measure import compared, in_turn, seconds, without_caches
 
 WIDTH = 10**6  # of a stream
 COUNTED = 10**5  # of a counter
@@ -131,3 +132,6 @@ def correlated_rows() -> Iterator[Row]:
     yield from search_rows()
     yield from stream_rows()
     yield from counter_rows()
+
+
+CORRELATED = Benchmark(correlated_rows, stream_rows)

@@ -1,7 +1,7 @@
 """How benchmarks measure: mostly by ratios of processor times taken in one process.
 
 A row without a limit is for information only. Other programs on the machine change even processor
-times, so ratios are medians of several pairs, and `retried` measures again what failed.
+times, so ratios are medians of several pairs.
 """
 
 from __future__ import annotations
@@ -10,53 +10,19 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 REPEATS = 5
-WIDER = 2.0  # limits of the quick form, which must not fail on a busy machine
 
 
 class Cache(Protocol):
     """A cache in memory that can be cleared."""
 
     def cache_clear(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement. Without a limit it is for information only.
-
-    `spread` is the distance between the quartiles of the ratio, where it was measured. `failure`
-    says why nothing could be measured.
-    """
-
-    name: str
-    ratio: float | None
-    against: str | None
-    value: float
-    unit: str
-    op: Literal["<=", ">="] | None = None
-    limit: float | None = None
-    spread: float | None = None
-    failure: str | None = None
-
-    @property
-    def passed(self) -> bool | None:
-        """Whether the ratio keeps the limit; None if there is no limit."""
-        if self.failure is not None:
-            return False
-        if self.limit is None or self.ratio is None:
-            return None
-        return self.ratio <= self.limit if self.op == "<=" else self.ratio >= self.limit
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields and `passed`, for JSON."""
-        return {**asdict(self), "passed": self.passed}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -91,27 +57,6 @@ def in_turn(
 ) -> tuple[float, float]:
     """The median ratio of times measured alternately after a warm-up, and our median time."""
     return compared(ours, theirs, repeats)[:2]
-
-
-def widened(row: Row) -> Row:
-    """The row with a limit that a busy machine keeps too."""
-    if row.limit is None:
-        return row
-    return replace(row, limit=row.limit * WIDER if row.op == "<=" else row.limit / WIDER)
-
-
-def retried(measure: Callable[[], Iterable[Row]]) -> list[Row]:
-    """Measure rows with wider limits; if one fails, measure all again and keep the better ones.
-
-    >>> ratios = iter([1.6, 0.5])
-    >>> [row.passed for row in retried(lambda: [Row("a", next(ratios), "b", 1, "s", "<=", 1.0)])]
-    [True]
-    """
-    rows = [widened(row) for row in measure()]
-    if all(row.passed is not False for row in rows):
-        return rows
-    again = {row.name: widened(row) for row in measure()}
-    return [again.get(row.name, row) if row.passed is False else row for row in rows]
 
 
 def without_caches(question: Callable[[], object], *caches: Cache) -> float:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn, seconds
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import LAWS, SeededNoise
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.exact import ExactLaw
 from hedgerow.privacy.secure.laws import LatticeLaw
+from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, seconds
 
 SIZES = (1, 100, 10**4, 10**6)
 PEERS: dict[LatticeLaw, tuple[str, Mapping[int, float]]] = {
@@ -179,3 +180,6 @@ def noise_rows() -> Iterator[Row]:
     yield from setup_rows()
     yield from selection_rows()
     yield from seeded_rows()
+
+
+NOISE = Benchmark(noise_rows, quick_noise)

@@ -17,9 +17,6 @@ from hedgerow.algorithms.baselines.gradient_descent import (
     Point,
     ServerState,
 )
-from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn
-from hedgerow.benchmarks.repeating import Repeating, losses
-from hedgerow.benchmarks.simulation import SUM
 from hedgerow.core.buffer import Buffer
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector
@@ -27,7 +24,11 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow_benchmarks.measure import REPEATS, compared, in_turn
+from hedgerow_benchmarks.repeating import Repeating, losses
+from hedgerow_benchmarks.simulation import SUM
 
 
 @dataclass(frozen=True)
@@ -155,3 +156,6 @@ def points_rows() -> Iterator[Row]:
             "<=",
             1.25,
         )
+
+
+POINTS = Benchmark(points_rows, quick_points)

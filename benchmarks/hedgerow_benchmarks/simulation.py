@@ -33,15 +33,16 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
-from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn, peak_mebibytes
-from hedgerow.benchmarks.repeating import Repeating, losses
 from hedgerow.core.noise import CHUNK, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.sums import by_numpy
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import UniformLosses
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, peak_mebibytes
+from hedgerow_benchmarks.repeating import Repeating, losses
 
 SUM = "losses.sum()"
 SIZE = (10, 2**17, 100)  # clients, rounds, experts
@@ -336,3 +337,8 @@ def scale_rows() -> Iterator[Row]:
             taken, peak = pool.apply(_played_by_sums, (clients, rounds, experts, spec))
         yield Row(f"{name}/time", taken / 20, "20 s", taken, "s", "<=", 1.0)
         yield Row(f"{name}/memory", peak / 512, "512 MiB", peak, "MiB", "<=", 1.0)
+
+
+SIMULATE = Benchmark(simulate_rows, quick_games)
+MEMORY = Benchmark(memory_rows)
+SCALE = Benchmark(scale_rows)

@@ -8,9 +8,10 @@ from functools import partial
 from hedgerow.algorithms.dartboard.tuning import choose as choose_dartboard
 from hedgerow.algorithms.sparse_vector import columns
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.benchmarks.measure import Row, without_caches
 from hedgerow.core.setting import Setting
+from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.composition import random_draws
+from hedgerow_benchmarks.measure import without_caches
 
 
 def calibrate_rows() -> Iterator[Row]:
@@ -48,3 +49,6 @@ def calibrate_rows() -> Iterator[Row]:
             "<=",
             1.0,
         )
+
+
+CALIBRATE = Benchmark(calibrate_rows)

@@ -15,7 +15,8 @@ from importlib.resources import files
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from hedgerow.benchmarks.measure import REPEATS, Row
+from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow_benchmarks.measure import REPEATS
 
 FIRST_USE = "import hedgerow as hr; hr.run, hr.SparseVector, hr.Realizable"
 
@@ -113,3 +114,6 @@ def _row(name: str, ours: tuple[str, ...], theirs: str, limit: float | None = No
     return Row(
         f"start/{name}", ratio, theirs, 1000 * value, "ms", None if limit is None else "<=", limit
     )
+
+
+START = Benchmark(start_rows, quick_start)
