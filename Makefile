@@ -15,11 +15,11 @@ setup: .venv/.sums
 	$(BIN)/python -W ignore setup.py --quiet build_ext --inplace
 	@touch $@
 
-.venv/.ready: requirements.txt pyproject.toml benchmarks/pyproject.toml
+.venv/.ready: requirements.txt pyproject.toml papers/pyproject.toml benchmarks/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Expected Python >= 3.11, got $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e benchmarks
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e papers -e benchmarks
 	@touch $@
 
 demo: setup
@@ -32,8 +32,8 @@ test-full: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m ""
 
 check: setup
-	$(BIN)/ruff check src benchmarks tests tools
-	$(BIN)/ruff format --check src benchmarks tests tools
+	$(BIN)/ruff check src papers benchmarks tests tools
+	$(BIN)/ruff format --check src papers benchmarks tests tools
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
 
@@ -45,8 +45,8 @@ docs: setup
 	@echo "docs/_build/html/index.html"
 
 wheel: setup
-	rm -rf build dist
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build dist papers/build benchmarks/build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./papers ./benchmarks
 	$(BIN)/python tools/try_wheel.py dist/*.whl
 
 bench: setup
@@ -56,4 +56,4 @@ bench-quick: setup
 	$(BIN)/hedgerow bench --quick
 
 clean:
-	rm -rf .venv .import_linter_cache build dist src/*.egg-info benchmarks/*.egg-info src/hedgerow/core/*.so .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made
+	rm -rf .venv .import_linter_cache build dist src/*.egg-info papers/*.egg-info benchmarks/*.egg-info src/hedgerow/core/*.so .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made

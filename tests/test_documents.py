@@ -22,14 +22,17 @@ from hedgerow.core.registry import Registry, load_plugin
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.experiment import Check
-from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.proofs import anchor_of
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
+from hedgerow_papers.stored import FOLDER, stored
 from support.made_up import made_up
 from support.paths import EXAMPLES, PLUGINS, PROOFS, ROOT
+
+SOURCES = [file for part in (ROOT / "src", *PLUGINS) for file in part.rglob("*.py")]
 
 
 def anchors(file: Path) -> set[str]:
@@ -50,7 +53,7 @@ def test_every_cited_proof_exists(name: str) -> None:
 
 def test_proofs_named_in_docstrings_exist() -> None:
     cited = set()
-    for source in (ROOT / "src").rglob("*.py"):
+    for source in SOURCES:
         cited |= set(re.findall(r"proofs/(\w+\.md)#([\w-]+)", source.read_text(encoding="utf-8")))
     assert cited
     for file, anchor in cited:
@@ -74,7 +77,7 @@ PROOF_FILES = sorted(PROOFS.glob("*.md"))
 def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
     """Every identifier in backticks in a table under the word Symbols occurs in the source."""
     _, _, listed = proof.read_text(encoding="utf-8").partition("\n## Symbols\n")
-    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    source = "\n".join(file.read_text(encoding="utf-8") for file in SOURCES)
     known = set(re.findall(r"[A-Za-z_]\w*", source))
     rows = [line for line in listed.splitlines() if line.startswith("|")]
     named = {
@@ -102,24 +105,24 @@ def test_readme_outputs_are_current() -> None:
 @pytest.mark.parametrize("name", ["gao2024-figure2", "near-realizable"])
 def test_a_stored_run_has_the_checks_of_the_experiment(name: str) -> None:
     """A run from before a change of the experiment would show checks that are no longer made."""
-    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
-    (row,) = (row for row in stored["experiments"] if row["id"] == name)
+    row = stored()["experiments"][name]
     studies = EXPERIMENTS[name].studies(False)
     now = EXPERIMENTS[name].judge({key: made_up(c, lambda *_: 1.0) for key, c in studies.items()})
     assert [check["name"] for check in row["checks"]] == [check.name for check in now.checks]
 
 
 def test_an_experiment_is_stored_once_or_the_page_says_why_not() -> None:
-    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
-    rows = [row["id"] for row in stored["experiments"]]
-    assert sorted([*rows, *stored["not_stored"]]) == sorted(BUILT_IN)
-    assert all(reason.endswith(".") for reason in stored["not_stored"].values())
+    files = [json.loads(file.read_text()) for file in FOLDER.glob("*/results.json")]
+    rows = [row["id"] for page in files for row in page["experiments"]]
+    reasons = {name: why for page in files for name, why in page["not_stored"].items()}
+    assert sorted([*rows, *reasons]) == EXPERIMENTS.installed()
+    assert all(reason.endswith(".") for reason in reasons.values())
+    assert len({page["version"] for page in files}) == 1
 
 
 def test_stored_runs_pass_by_their_own_numbers() -> None:
-    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
-    for row in stored["experiments"]:
-        assert row["id"] in EXPERIMENTS
+    for name, row in stored()["experiments"].items():
+        assert row["id"] == name
         checks = [Check(c["name"], c["obtained"], c["op"], c["limit"]) for c in row["checks"]]
         assert [check.passed for check in checks] == [c["passed"] for c in row["checks"]]
         assert row["passed"] == all(check.passed for check in checks) is True
@@ -181,10 +184,10 @@ def test_architecture_names_real_files() -> None:
 
 
 def test_architecture_names_every_file() -> None:
-    """All but registries, and rooms that say which files they have: one for each command or figure."""
+    """All but registries, and rooms that say which files they have: one for each command."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     for room, content in re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE):
-        if room not in ("cli", "experiments", "examples"):
+        if room not in ("cli", "examples"):
             files = {file.stem for file in (ROOT / "src" / "hedgerow" / room).glob("*.py")}
             missing = files - set(re.findall(r"`(\w+)`", content)) - {"__init__", "registry"}
             assert not missing, f"{room}: {sorted(missing)}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.paths import PACKAGE, ROOT
+from support.paths import PACKAGE, PLUGINS, ROOT
 
 PHRASES = {
     r"\bwhoever\b|\bwhomever\b": "name the person, or use the passive",
@@ -35,6 +35,7 @@ def files() -> list[Path]:
     """Everything a user or a reader of the code looks at."""
     found = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.md"), *PACKAGE.glob("examples/*.toml")]
     found += [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tools").glob("*.py")]
+    found += [file for part in PLUGINS for file in part.rglob("*.py")]
     return sorted(file for file in found if file.name not in ("CHANGELOG.md", "tried.md"))
 
 

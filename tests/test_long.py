@@ -16,9 +16,9 @@ from hedgerow.core.transcript import Digest
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import Realizable
-from hedgerow.experiments.gao2024_figure2 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow_benchmarks.simulation import memory_rows
+from hedgerow_papers.gao2024.figure2 import EXPERIMENT
 
 pytestmark = pytest.mark.long
 

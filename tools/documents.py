@@ -12,7 +12,6 @@ Three kinds of blocks, each ended by `<!-- end -->` (in README.md by `<!-- end:N
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shlex
@@ -30,6 +29,7 @@ from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.experiment import TextTable
+from hedgerow_papers.stored import stored
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -184,11 +184,9 @@ def contracts(document: Path) -> str:
 
 def stored_tables(name: str, document: Path) -> str:
     """The tables of a stored run of an experiment."""
-    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
-    (row,) = (row for row in stored["experiments"] if row["id"] == name)
     found = [
         TextTable(t["title"], tuple(t["columns"]), tuple(map(tuple, t["rows"])))
-        for t in row["tables"]
+        for t in stored()["experiments"][name]["tables"]
     ]
     del document
     heading = (f"{t.title[:1].upper()}{t.title[1:]}:\n\n{t.markdown()}" for t in found)

@@ -1,4 +1,7 @@
-"""Try a wheel in an empty environment, as a newcomer would, away from the checkout."""
+"""Try the wheels in an empty environment, as a newcomer would, away from the checkout.
+
+First the package alone, then with its plugins, `papers` and `benchmarks`.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,17 @@ COMMANDS = (
     ("statement", "study", "--details", "examples/statement_details.toml"),
 )
 WRITTEN = ("demo/flusight.png", "study/privacy.json", "study/statement")
+MISSING = {  # commands that need a plugin, and what they say without it
+    ("reproduce", "gao2024-lowerbounds", "--quick"): "pip install ./papers",
+    ("bench", "points", "--quick"): "pip install ./benchmarks",
+}
 AGAIN = ("run", "examples/study.toml", "--set", "seeds=2", "--out", "again")
 RESULTS = ("curves.parquet", "results.parquet")
 
 
 def main() -> int:
-    wheel = Path(sys.argv[1]).resolve()
+    wheels = [Path(name).resolve() for name in sys.argv[1:]]
+    (wheel,) = (file for file in wheels if file.name.startswith("hedgerow-"))
     with TemporaryDirectory() as place:
         environment, work = Path(place, "environment"), Path(place, "work")
         work.mkdir()
@@ -44,21 +52,34 @@ def main() -> int:
             if not name.startswith(("PYTHON", "HEDGEROW"))
         }
         pure = {**clean, "HEDGEROW_COMPILED": "0"}
-        for command in (*COMMANDS, AGAIN):
+
+        def hedgerow(
+            *command: str, names: dict[str, str] = clean, check: bool = True
+        ) -> subprocess.CompletedProcess[str]:
             print("$ hedgerow", *command, flush=True)
-            subprocess.run(
-                [str(environment / "bin" / "hedgerow"), *command],
-                cwd=work,
-                env=pure if command is AGAIN else clean,
-                check=True,
-            )
+            words = [str(environment / "bin" / "hedgerow"), *command]
+            kept = None if check else subprocess.PIPE
+            return subprocess.run(words, cwd=work, env=names, check=check, stderr=kept, text=True)
+
+        for command in COMMANDS:
+            hedgerow(*command)
+        hedgerow(*AGAIN, names=pure)
         wrong = [f"{name} is missing" for name in WRITTEN if not (work / name).exists()]
         wrong += [
             f"{name} differs without compiled code"
             for name in RESULTS
             if (work / "study" / name).read_bytes() != (work / "again" / name).read_bytes()
         ]
-    print(f"{wheel.name}: {', '.join(wrong) or 'works in an empty environment'}")
+        for command, advice in MISSING.items():
+            done = hedgerow(*command, check=False)
+            if done.returncode != 2 or advice not in done.stderr:
+                wrong.append(f"hedgerow {command[0]} does not say what to install")
+        plugins = [str(file) for file in wheels if file != wheel]
+        subprocess.run([*pip, "--no-deps", *plugins], check=True)
+        for command in MISSING:
+            hedgerow(*command)
+    names = ", ".join(file.name for file in wheels)
+    print(f"{names}: {', '.join(wrong) or 'work in an empty environment'}")
     return 1 if wrong else 0
 
 

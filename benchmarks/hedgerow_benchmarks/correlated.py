@@ -25,9 +25,9 @@ from hedgerow.algorithms.correlated.dense import cached_encoding, fixed_point
 from hedgerow.algorithms.correlated.filters import Filter, Precision
 from hedgerow.core.noise import SeededNoise
 from hedgerow.evaluation.benchmark import Benchmark, Row
-from hedgerow.experiments.others import jax_privacy
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow_benchmarks.measure import compared, in_turn, seconds, without_caches
+from hedgerow_papers.zhang2024.others import jax_privacy
 
 WIDTH = 10**6  # of a stream
 COUNTED = 10**5  # of a counter

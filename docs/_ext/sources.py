@@ -5,7 +5,6 @@ experiments.
 from __future__ import annotations
 
 import ast
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from sphinx.application import Sphinx
 import hedgerow
 from hedgerow import privacy
 from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow_papers.stored import stored
 
 PACKAGE = Path(hedgerow.__file__).parent
 ROOMS = {
@@ -95,16 +95,14 @@ def proof_pages() -> dict[str, str]:
     }
 
 
-def experiment_pages(stored: Path) -> dict[str, str]:
+def experiment_pages() -> dict[str, str]:
     """One section for each experiment: title, claim, command, and what a stored run obtained."""
-    table = (
-        json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": [], "not_stored": {}}
-    )
-    results = {row["id"]: row for row in table["experiments"]}
+    table = stored()
+    results = table["experiments"]
     lines = [
         "# All experiments",
         "",
-        "This page lists every experiment of the package: what was published and how to run it.",
+        "This page lists every experiment: what was published and how to run it.",
         "",
     ]
     if results:
@@ -176,7 +174,7 @@ def make(app: Sphinx) -> None:
     home = Path(app.srcdir)
     write(home / "proofs", proof_pages())
     write(home / "api", api_pages())
-    write(home / "made", experiment_pages(home / "reproductions.json"))
+    write(home / "made", experiment_pages())
 
 
 def proofs_of_this_build(app: Sphinx, page: str, source: list[str]) -> None:

@@ -88,10 +88,10 @@ from .environments.registry import ENVIRONMENTS as ENVIRONMENTS
 from .environments.wrappers.absent import Absent as Absent
 from .environments.wrappers.delayed import Delayed as Delayed
 from .environments.wrappers.sleeping import Sleeping as Sleeping
-from .experiments.ranking import choose as choose
 from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise
+from .studies.choose.ranking import choose as choose
 from .studies.compare import compare as compare
 from .studies.deployment import record_deployment as record_deployment
 from .studies.run import run as run

@@ -27,7 +27,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.distance_to_lower_bound import family, floor
+from hedgerow_papers.ours.distance_to_lower_bound import family, floor
 from support.stopping import Stopping
 
 

@@ -25,8 +25,8 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
-from hedgerow.experiments import jacobsen2025_figure1 as figure
 from hedgerow.privacy.curves import GaussianDP
+from hedgerow_papers.jacobsen2025 import figure1 as figure
 
 RULES: tuple[Rule, ...] = ("reflection", "published")
 PAPER = Delays(25, 5.0, 1.0, 0.01, "published")

@@ -16,7 +16,6 @@ from hypothesis.extra import numpy as hnp
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core import block as block_module
-from hedgerow.core import registry as registry_module
 from hedgerow.core.block import Block, check
 from hedgerow.core.certificate import (
     IDEAL_REALS,
@@ -28,7 +27,7 @@ from hedgerow.core.certificate import (
     not_private,
 )
 from hedgerow.core.convex import SquaredError
-from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import (
     MOST_LOSSES,
     UNITS_PER_LOSS,
@@ -273,25 +272,6 @@ def test_names_are_taken_once_and_found_again() -> None:
         registry.add("a", str)
     with pytest.raises(InvalidValue, match="registered shape, got str"):
         registry.name_of("text")
-
-
-class _Point:
-    name, value = "star", "package:star"
-
-    def load(self) -> type:
-        raise ZeroDivisionError("broken")
-
-
-def test_a_failing_entry_point_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        registry_module,
-        "entry_points",
-        lambda group: [_Point()] if group == "hedgerow.shapes" else [],
-    )
-    with pytest.raises(
-        HedgerowError, match="Plugin 'package:star' failed to load: ZeroDivisionError: broken"
-    ):
-        list(Registry("shape", {}))
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,17 @@ def test_an_entry_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delitem(sys.modules, "neighbour")
 
 
-def test_a_broken_entry_point_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _install(tmp_path, "careful = nowhere:Careful")
+@pytest.mark.parametrize(
+    ("code", "error"), [(None, "ModuleNotFoundError"), ("1 / 0", "ZeroDivisionError: division")]
+)
+def test_a_broken_entry_point_is_named(
+    code: str | None, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install(tmp_path, "careful = broken:Careful")
+    if code is not None:
+        (tmp_path / "broken.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(
-        HedgerowError, match="'nowhere:Careful' failed to load: ModuleNotFoundError"
-    ):
+    with pytest.raises(HedgerowError, match=f"Plugin 'broken:Careful' failed to load: {error}"):
         Registry("algorithm", {})["careful"]
 
 

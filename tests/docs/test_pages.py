@@ -16,10 +16,10 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.setting import Setting
-from hedgerow.experiments.choose import KINDS, TALKS, TRUSTS, candidates, choices, streams
-from hedgerow.experiments.choose_record import document, rows_of
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.proofs import anchor_of
+from hedgerow.studies.choose.candidates import KINDS, TALKS, TRUSTS, candidates, choices, streams
+from hedgerow.studies.choose.record import document, rows_of
 from support.paths import PROOFS, ROOT
 
 DOCS = ROOT / "docs"

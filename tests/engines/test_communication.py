@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.printed_bounds import fed_svt_regret, printed_numbers
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError
@@ -12,7 +13,6 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.communication import Communication, communication
 from hedgerow.engines.simulate import simulate
-from hedgerow.experiments.printed_bounds import fed_svt_regret, printed_numbers
 from support.command import Command
 
 GAMES: tuple[Environment, ...] = (

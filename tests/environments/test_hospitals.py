@@ -29,10 +29,10 @@ from hedgerow.environments.recorded.hospitals import (
     Tally,
     counted,
 )
-from hedgerow.experiments import jacobsen2025_table1
-from hedgerow.experiments.jacobsen2025_table1 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import load
+from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
+from hedgerow_papers.jacobsen2025.table1 import EXPERIMENT
 from support.command import Command
 
 REAL = Path(os.environ.get("HEDGEROW_DATA", "../shared/data")) / FILES[-1]

@@ -16,16 +16,13 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate, welch
-from hedgerow.experiments import asi2023_figure1 as figure1
-from hedgerow.experiments import asi2023_pure_approximate as approximate
-from hedgerow.experiments import asi2023_rates as rates
-from hedgerow.experiments import asi2023_separation as separation
-from hedgerow.experiments import asi2023_table1 as table1
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
+from hedgerow_papers.asi2023 import figure1, rates, separation, table1
+from hedgerow_papers.asi2023 import pure_approximate as approximate
 from support.made_up import made_up
 
 Law = Callable[[str, Setting], float]

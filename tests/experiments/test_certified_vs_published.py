@@ -14,8 +14,10 @@ import pytest
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.evaluation.statistics import Ratio
-from hedgerow.experiments import certified_vs_published as experiment
-from hedgerow.experiments.certified_vs_published import (
+from hedgerow.studies.run import run_study
+from hedgerow.studies.study import Study
+from hedgerow_papers.ours import certified_vs_published as experiment
+from hedgerow_papers.ours.certified_vs_published import (
     AS_PROVEN,
     CERTIFIED,
     DOUBLING,
@@ -26,8 +28,6 @@ from hedgerow.experiments.certified_vs_published import (
     pairs,
     study_name,
 )
-from hedgerow.studies.run import run_study
-from hedgerow.studies.study import Study
 
 FIRST = study_name(GOOD, GAPS[0])
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
-from hedgerow.experiments import cesari2026_horizon as horizon
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.cesari2026 import horizon
 from support.made_up import made_up
 
 Curve = Callable[[np.ndarray], np.ndarray]

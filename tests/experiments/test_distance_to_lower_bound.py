@@ -10,11 +10,11 @@ import pytest
 
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.games import has_experts
-from hedgerow.experiments import distance_to_lower_bound as distance
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import StudyConfig
+from hedgerow_papers.ours import distance_to_lower_bound as distance
 from support.made_up import made_up
 
 

@@ -13,7 +13,7 @@ from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.experiments.event_triggered import EventTriggered, SignalServer
+from hedgerow_papers.gao2024.event_triggered import EventTriggered, SignalServer
 
 QUICK = ("same on every engine", "covers every message", "within the budget")
 TINY = Setting(clients=2, experts=2, horizon=3)

@@ -11,11 +11,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from hedgerow.algorithms.correlated import Kind, ToeplitzRoot
-from hedgerow.experiments import factorisations as experiment
-from hedgerow.experiments.factorisations import QUICK
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 from hedgerow_benchmarks import correlated as benchmark
+from hedgerow_papers.zhang2024 import factorisations as experiment
+from hedgerow_papers.zhang2024.factorisations import QUICK
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import pytest
 
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.forecasts import ClassForecasts
-from hedgerow.experiments import frank_wolfe_speedup as speedup
-from hedgerow.experiments import frank_wolfe_trust as trust
-from hedgerow.experiments import gao2024_figure1 as figure
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.gao2024 import figure1 as figure
+from hedgerow_papers.gao2024 import frank_wolfe_speedup as speedup
+from hedgerow_papers.ours import frank_wolfe_trust as trust
 from support.made_up import made_up
 
 

@@ -16,9 +16,10 @@ import pytest
 
 from hedgerow.core.errors import MissingData
 from hedgerow.experiments import reproduce as reproduce_module
-from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import PLUGIN, Command
 
+INSTALLED = EXPERIMENTS.installed()
 NASTY = """
 from dataclasses import replace
 hedgerow.EXPERIMENTS.add("nasty", replace(hedgerow.EXPERIMENTS["good"], id="nasty", title="<b>5 < 6 & \\"so on\\"</b>", claim="a < b"))
@@ -33,7 +34,7 @@ hedgerow.EXPERIMENTS.add("several", Experiment("several", "title of several", "c
 """
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", INSTALLED)
 def test_every_study_of_an_experiment_can_be_a_folder(name: str) -> None:
     for quick in (False, True):
         with suppress(MissingData):

@@ -12,17 +12,13 @@ import pytest
 
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import coin_regret
-from hedgerow.experiments import gao2024_communication as communication
-from hedgerow.experiments import gao2024_event_trigger as event
-from hedgerow.experiments import gao2024_figure2 as figure2
-from hedgerow.experiments import gao2024_figure6 as figure6
-from hedgerow.experiments import gao2024_lowerbounds as lower
-from hedgerow.experiments import gao2024_speedup as speedup
-from hedgerow.experiments import gao2024_table1 as table1
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.study import Study
+from hedgerow_papers.gao2024 import communication, figure2, figure6, speedup, table1
+from hedgerow_papers.gao2024 import event_trigger as event
+from hedgerow_papers.gao2024 import lowerbounds as lower
 from support.made_up import made_up
 
 

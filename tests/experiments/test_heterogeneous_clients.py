@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from hedgerow.evaluation.statistics import Estimate, first_root
-from hedgerow.experiments.heterogeneous_clients import EXPERIMENT, crossing
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.ours.heterogeneous_clients import EXPERIMENT, crossing
 
 POINTS = np.linspace(0, 1, 6)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hedgerow.environments.recorded.hospitals import FILES
-from hedgerow.experiments import jacobsen2025_figure2, jacobsen2025_table1
-from hedgerow.experiments.jacobsen2025_table1 import MUS, PUBLISHED, STATES, entries, label
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.jacobsen2025 import figure2 as jacobsen2025_figure2
+from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
+from hedgerow_papers.jacobsen2025.table1 import MUS, PUBLISHED, STATES, entries, label
 
 REAL = Path(os.environ.get("HEDGEROW_DATA", "../shared/data")) / FILES[-1]
 

@@ -11,12 +11,12 @@ import pytest
 
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments import oco_ball as experiment
 from hedgerow.experiments.experiment import Check
-from hedgerow.experiments.oco_ball import COVER, TREE, UPDATES, WARM, label
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
+from hedgerow_papers.asi2023 import oco_ball as experiment
+from hedgerow_papers.asi2023.oco_ball import COVER, TREE, UPDATES, WARM, label
 from support.made_up import BuiltWhenAsked
 
 

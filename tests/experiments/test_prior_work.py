@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.experiments import prior_work as experiment
-from hedgerow.experiments.prior_work import NOISE, PRINTED, PURE_WEIGHTS, SERIES, WEIGHTS
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
+from hedgerow_papers.asi2023 import prior_work as experiment
+from hedgerow_papers.asi2023.prior_work import NOISE, PRINTED, PURE_WEIGHTS, SERIES, WEIGHTS
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from hedgerow.experiments import side_by_side as module
-from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.side_by_side import FEW, LONGEST, side_by_side
+
+INSTALLED = EXPERIMENTS.installed()
 
 
 def _played(names: Sequence[str], workers: int | None) -> dict[str, str]:
@@ -35,17 +37,17 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_built_in_experiments_share_the_cores(started: list[int]) -> None:
-    names = ["mine", *BUILT_IN[: FEW + 1]]
+    names = ["mine", *INSTALLED[: FEW + 1]]
     assert _played(names, 2) == {"mine": "here mine", **{n: n.upper() for n in names[1:]}}
     assert started == [2]
-    assert set(BUILT_IN) <= set(EXPERIMENTS)
+    assert set(INSTALLED) <= set(EXPERIMENTS)
 
 
 def test_the_longest_begin_first(started: list[int]) -> None:
-    assert set(LONGEST) <= set(BUILT_IN)
-    begun = list(reversed(_played(BUILT_IN, 2)))
+    assert set(LONGEST) <= set(INSTALLED)
+    begun = list(reversed(_played(INSTALLED, 2)))
     assert begun[: len(LONGEST)] == list(LONGEST)
-    assert sorted(begun) == sorted(BUILT_IN)
+    assert sorted(begun) == sorted(INSTALLED)
     assert started == [2]
 
 
@@ -53,11 +55,11 @@ def test_the_longest_begin_first(started: list[int]) -> None:
 def test_few_experiments_and_one_worker_need_no_processes(
     count: int, workers: int, started: list[int]
 ) -> None:
-    names = BUILT_IN[:count]
+    names = INSTALLED[:count]
     assert _played(names, workers) == {name: f"here {name}" for name in names}
     assert started == []
 
 
 @pytest.mark.long
 def test_processes_answer_for_every_experiment() -> None:
-    assert _played(BUILT_IN, 2) == {name: name.upper() for name in BUILT_IN}
+    assert _played(INSTALLED, 2) == {name: name.upper() for name in INSTALLED}

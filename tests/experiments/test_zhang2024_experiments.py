@@ -14,13 +14,12 @@ import hedgerow as hr
 from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.core.errors import Interrupted
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.experiments import zhang2024_figure3 as figure3
-from hedgerow.experiments import zhang2024_figure4 as figure4
 from hedgerow.experiments.experiment import Experiment, Verdict, spent
 from hedgerow.experiments.reproduce import reproduce
-from hedgerow.experiments.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
+from hedgerow_papers.zhang2024 import figure3, figure4
+from hedgerow_papers.zhang2024.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step
 from support.played import run_one
 
 

@@ -10,4 +10,4 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = Path(hedgerow.__file__).parent
 PROOFS = PACKAGE / "proofs"
 EXAMPLES = PACKAGE / "examples"
-PLUGINS = (ROOT / "benchmarks",)  # installed packages of this repository beside Hedgerow itself
+PLUGINS = (ROOT / "papers", ROOT / "benchmarks")  # installed like Hedgerow itself

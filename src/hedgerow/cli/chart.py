@@ -9,7 +9,8 @@ from rich.table import Table
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.validate import at_least
 from hedgerow.evaluation.summary import bound_words
-from hedgerow.experiments.choose import (
+from hedgerow.records.schema import STAMP
+from hedgerow.studies.choose.candidates import (
     KINDS,
     TALKS,
     TRUSTS,
@@ -21,8 +22,7 @@ from hedgerow.experiments.choose import (
     of_kind,
     streams,
 )
-from hedgerow.experiments.choose_record import document
-from hedgerow.records.schema import STAMP
+from hedgerow.studies.choose.record import document
 
 HEADINGS = ("algorithm", "trust", "talk")
 NONE = "none: more than half the regret of guessing"

@@ -14,8 +14,8 @@ from hedgerow.cli.tables import from_cells
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.recorded.losses import Recorded
-from hedgerow.experiments.ranking import choose as ranked
 from hedgerow.records.schema import STAMP
+from hedgerow.studies.choose.ranking import choose as ranked
 from hedgerow.studies.config import load
 
 FIXED = "fixed"

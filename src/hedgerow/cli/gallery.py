@@ -10,11 +10,11 @@ import typer
 
 import hedgerow
 from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, prepare
-from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.gallery import Exhibit, exhibits
 from hedgerow.experiments.gallery_page import MARK, duration, html, state
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.storage.place import check_writable
 
@@ -51,6 +51,8 @@ def gallery(
     prepare(plugin, data, workers)
     page = out / PAGE
     _check(page)
+    if (missing := what_to_install()) is not None:
+        ERR.print(missing, markup=False)
     options = [
         *(part for path in plugin or [] for part in ("--plugin", path)),
         *(() if data is None else ("--data", str(data))),

@@ -17,7 +17,7 @@ from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import nearest
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
@@ -78,6 +78,8 @@ def _show_short() -> None:
             else:
                 print_indented(f"{heading}: {', '.join(names)}", hanging=2)
         OUT.print()
+    if (missing := what_to_install()) is not None:
+        print_indented(missing, indent=0)
     print_indented(
         "Details: `hedgerow list algorithms` (or environments, experiments), `hedgerow list NAME`."
         " `hedgerow choose` ranks the algorithms for your setting.",

@@ -12,13 +12,13 @@ import typer
 from rich.table import Table
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
-from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream, digits
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.pictures import pictures
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 from hedgerow.experiments.reproduce import Outcome, Sent
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 from hedgerow.experiments.side_by_side import side_by_side
@@ -62,6 +62,12 @@ def reproduce(
     if bool(ids) == all_:
         raise InvalidValue("Give either experiment IDs or --all. `hedgerow list` shows the IDs.")
     names = list(EXPERIMENTS) if all_ else list(ids or [])
+    if (missing := what_to_install()) is not None:
+        unknown = [name for name in names if name not in EXPERIMENTS]
+        if unknown:
+            raise InvalidValue(f"Unknown experiment {unknown[0]!r}. {missing}")
+        if all_:
+            ERR.print(missing, markup=False)
     experiments = [EXPERIMENTS[name] for name in names]
     if out is not None and len(experiments) > 1:
         raise InvalidValue(

@@ -58,6 +58,7 @@ class Registry(Generic[Thing]):
         self.kind = kind
         self.base = base
         self._things: dict[str, Any] = {name: _Reference(where) for name, where in built_in.items()}
+        self._installed = set(built_in)
         self._found_plugins = False
 
     def add(self, name: str, thing: Thing) -> None:
@@ -84,6 +85,7 @@ class Registry(Generic[Thing]):
         self._found_plugins = True
         for point in entry_points(group=f"hedgerow.{self.kind}s"):
             where = _EntryPoint(f"{point.module}:{point.attr}")
+            self._installed.add(point.name)
             known = self._things.setdefault(point.name, where)
             if known != where and not _is(where, known):
                 raise InvalidValue(
@@ -114,6 +116,11 @@ class Registry(Generic[Thing]):
     def items(self) -> list[tuple[str, Thing]]:
         return [(name, self[name]) for name in self]
 
+    def installed(self) -> list[str]:
+        """The names that every process knows, without files passed with --plugin."""
+        self._find_plugins()
+        return sorted(self._installed)
+
     def name_of(self, thing: object) -> str:
         """Return the registered name of a thing, or of the class of an object."""
         self._find_plugins()
@@ -142,6 +149,13 @@ def module_name(module: str) -> str:
 def loaded_plugins() -> tuple[str, ...]:
     """Return the files that a worker process must load again."""
     return tuple(_loaded)
+
+
+def installed_plugins() -> tuple[str, ...]:
+    """Return the installed packages that announce something on which results may depend."""
+    groups = (f"hedgerow.{kind}s" for kind in ("algorithm", "environment", "experiment"))
+    points = (point for group in groups for point in entry_points(group=group))
+    return tuple(sorted({point.module.partition(".")[0] for point in points}))
 
 
 _libraries: list[str] = []

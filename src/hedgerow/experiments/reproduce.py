@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import tomli_w
 
+from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.core.errors import HedgerowError, Interrupted, MissingData
 from hedgerow.core.validate import expect
 from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.experiments.experiment import Experiment, Verdict
-from hedgerow.experiments.printed_bounds import printed_numbers
 from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study

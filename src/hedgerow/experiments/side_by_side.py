@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from hedgerow.core.registry import load_plugins, loaded_plugins
-from hedgerow.experiments.registry import BUILT_IN
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.studies.workers import run_in_processes
 
 FEW = 3  # experiments for which starting processes costs more than it saves
@@ -42,13 +42,14 @@ def side_by_side(
 ) -> None:
     """Call `done(name, result)` for every experiment, as each of them ends.
 
-    If there are several cores and more than a few built-in experiments, they share the cores, and
+    If there are several cores and more than a few installed experiments, they share the cores, and
     `elsewhere(name)` is called in a separate process. The others run one after the other, by
     `here(name)`.
     """
     count = (os.cpu_count() or 1) if workers is None else workers
+    installed = EXPERIMENTS.installed()
     known = [name for name in LONGEST if name in names]
-    known += [name for name in names if name in BUILT_IN and name not in LONGEST]
+    known += [name for name in names if name in installed and name not in LONGEST]
     if count > 1 and len(known) > FEW:
         run_in_processes(
             elsewhere,
@@ -57,6 +58,6 @@ def side_by_side(
             lambda task, result: done(task[0], result),
             partial(load_plugins, loaded_plugins()),
         )
-        names = [name for name in names if name not in BUILT_IN]
+        names = [name for name in names if name not in installed]
     for name in names:
         done(name, here(name))

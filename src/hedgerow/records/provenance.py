@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.registry import loaded_plugins, named_libraries
+from hedgerow.core.registry import installed_plugins, loaded_plugins, named_libraries
 from hedgerow.core.validate import expect, one_of
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.version import __version__
@@ -39,7 +39,7 @@ class Code:
     changed
         Whether the files differ from the commit.
     plugins
-        The hash of each plugin by file name.
+        The hash of each plugin, by file name, and of each installed plugin package by its name.
     """
 
     sha256: str
@@ -108,7 +108,20 @@ def code() -> Code:
         Path(file).name: hashlib.sha256(Path(file).read_bytes()).hexdigest()
         for file in loaded_plugins()
     }
-    return Code(*_sources(), plugins)
+    return Code(*_sources(), {**_installed(), **plugins})
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str]:
+    """A hash of the Python files of each installed plugin; they are not imported for it."""
+    found = {}
+    for name in installed_plugins():
+        spec = find_spec(name)
+        if spec is not None and spec.submodule_search_locations:
+            found[name] = hash_of(Path(spec.submodule_search_locations[0]))[0]
+        elif spec is not None and spec.origin is not None:
+            found[name] = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from typing import Any
 from hedgerow.core.environment import Environment
 from hedgerow.core.validate import parameters
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.choose import (
+from hedgerow.studies.choose.candidates import (
     EPSILON,
     KINDS,
     TALKS,

@@ -31,7 +31,19 @@ import numpy as np
 
 from hedgerow.algorithms.correlated.kinds import Kind, factorise
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD, published_scale
-from hedgerow.algorithms.learning.theory import (
+from hedgerow.core.lattice import Array
+from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
+from hedgerow.evaluation.best_point import best_point
+from hedgerow.evaluation.round_regret import round_optima
+from hedgerow.evaluation.statistics import Estimate, Ratio
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import largest_mu
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.zhang2024.step_search import Trial
+from hedgerow_papers.zhang2024.theory import (
     LearningRun,
     LossFacts,
     best_step,
@@ -41,18 +53,6 @@ from hedgerow.algorithms.learning.theory import (
     noise_deviation,
     static_bound,
 )
-from hedgerow.core.lattice import Array
-from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
-from hedgerow.evaluation.best_point import best_point
-from hedgerow.evaluation.round_regret import round_optima
-from hedgerow.evaluation.statistics import Estimate, Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.experiments.step_search import Trial
-from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import largest_mu
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
 
 DELTA, EXAMPLES, CLIENTS = 1e-3, 5, 20
 BUDGETS = (0.5, 2.0)

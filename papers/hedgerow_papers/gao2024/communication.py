@@ -30,6 +30,7 @@ from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -42,7 +43,6 @@ from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import digits
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.experiments.printed_bounds import printed_numbers
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, DELTA, RHO = 10.0, 1e-6, 0.05

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
+from hedgerow.algorithms.printed_bounds import corollary_communication
 from hedgerow.core.environment import Environment
 from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
@@ -40,7 +41,6 @@ from hedgerow.experiments.experiment import (
     spent,
 )
 from hedgerow.experiments.pictures import footer
-from hedgerow.experiments.printed_bounds import corollary_communication
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 

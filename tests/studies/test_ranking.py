@@ -16,7 +16,7 @@ from hedgerow.environments.hard.lower_bounds import (
     hidden_expert_regret,
 )
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
+from hedgerow.studies.choose.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
 from support.command import Command
 
 SMALL: dict[str, Any] = {"clients": 8, "experts": 4, "horizon": 48}
@@ -80,7 +80,7 @@ def test_lower_bounds_are_those_of_the_kind(law: Ranking) -> None:
 def test_losses_that_react_are_played_by_several_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every client uses up columns: there are experts enough, and the least regret is not 0."""
     short = {"consensus_columns": hr.ConsensusColumns(experts=8, horizon=3)}
-    monkeypatch.setattr("hedgerow.experiments.ranking.streams", lambda: short)
+    monkeypatch.setattr("hedgerow.studies.choose.ranking.streams", lambda: short)
     ranking = hr.choose("reacting", clients=2, epsilon=1.0, seeds=1)
     assert ranking.setting == hr.Setting(2, 14, 3)
     assert ranking.least == max(hidden_expert_regret(ranking.setting, 1.0), coin_regret(14, 3)) > 0

@@ -28,8 +28,8 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import sibling
-from hedgerow.experiments.played_tables import bound_checks, draw_table, proven, rounds
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA, EXPERTS, HORIZON, QUICK = 1.0, 1e-6, 100, 2048, 512
 STOCHASTIC, OBLIVIOUS, ADAPTIVE = "stochastic", "oblivious", "adaptive"

@@ -34,9 +34,9 @@ from hedgerow.experiments.experiment import (
     Verdict,
     lower_end_of_difference,
 )
-from hedgerow.experiments.others import jax_privacy
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.zhang2024.others import jax_privacy
 
 ROUNDS = (4, 16, 64, 256, 1024, 4096, 16384)
 QUICK = ROUNDS[:5:2]

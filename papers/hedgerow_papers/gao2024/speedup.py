@@ -25,6 +25,7 @@ from pathlib import Path
 
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.printed_bounds import fed_svt_regret
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -34,7 +35,6 @@ from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer
-from hedgerow.experiments.printed_bounds import fed_svt_regret
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS = 1.0, 100

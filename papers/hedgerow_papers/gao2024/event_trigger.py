@@ -32,7 +32,6 @@ import numpy as np
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.evaluation.statistics import Estimate, Ratio, exponent
-from hedgerow.experiments.event_triggered import EventTriggered
 from hedgerow.experiments.experiment import (
     Check,
     Experiment,
@@ -46,6 +45,7 @@ from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
+from hedgerow_papers.gao2024.event_triggered import EventTriggered
 
 EPSILON, EXPERTS = 1.0, 100
 HORIZON, QUICK = 512, 128

@@ -17,7 +17,9 @@ import numpy as np
 from hedgerow.environments.recorded.hospitals import Hospitals
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.jacobsen2025_table1 import (
+from hedgerow.experiments.pictures import footer
+from hedgerow.studies.config import StudyConfig
+from hedgerow_papers.jacobsen2025.table1 import (
     LEADER,
     LEAST_NOISE,
     LINEAR,
@@ -30,8 +32,6 @@ from hedgerow.experiments.jacobsen2025_table1 import (
     label,
     trees,
 )
-from hedgerow.experiments.pictures import footer
-from hedgerow.studies.config import StudyConfig
 
 MODERATE, EXPECTED = 0.5, 1.0  # negative regret is claimed down to this mu; expected in 72 weeks
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.correlated import Independent, ToeplitzRoot
-from hedgerow.algorithms.learning.theory import (
+from hedgerow.core.domain import Ball
+from hedgerow.core.errors import InvalidValue
+from hedgerow_papers.zhang2024.theory import (
     LearningRun,
     LossFacts,
     best_step,
@@ -22,8 +24,6 @@ from hedgerow.algorithms.learning.theory import (
     printed_order,
     static_bound,
 )
-from hedgerow.core.domain import Ball
-from hedgerow.core.errors import InvalidValue
 
 ROUNDS, WIDTH, DRAWS = 64, 4, 400
 LINE = np.linspace(-30, 30, 6001)

@@ -18,6 +18,12 @@ from pathlib import Path
 
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.tree_bounds import scalars
+from hedgerow.algorithms.printed_bounds import (
+    corollary_communication,
+    corollary_regret,
+    theorem_communication,
+    theorem_regret,
+)
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.forecasts import ClassForecasts
@@ -25,12 +31,6 @@ from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer
-from hedgerow.experiments.printed_bounds import (
-    corollary_communication,
-    corollary_regret,
-    theorem_communication,
-    theorem_regret,
-)
 from hedgerow.studies.config import Entry, StudyConfig
 
 CLIENTS = (1, 4, 16, 64)

@@ -30,7 +30,7 @@ from hedgerow.environments.hard.lower_bounds import (
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import aligned, bound_words, finite
-from hedgerow.experiments.choose import (
+from hedgerow.studies.choose.candidates import (
     CLIENTS,
     EXPERTS,
     GUESSING,

@@ -24,6 +24,7 @@ from typing import Any
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
+from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -33,9 +34,8 @@ from hedgerow.environments.drawn.stochastic import Bernoulli, GaussianSoftmax
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
-from hedgerow.experiments.played_tables import bound_checks, draw_table, proven, rounds
-from hedgerow.experiments.printed_bounds import printed_numbers
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA = 1.0, 1e-6
 EXPERTS, HORIZON, TEN, QUICK = 100, 2048, 10, 512

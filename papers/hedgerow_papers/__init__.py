@@ -1,0 +1,1 @@
+"""The papers that Hedgerow builds on, one package for each; experiments in `ours` repeat none."""

@@ -1,0 +1,97 @@
+"""Stored runs of experiments, and what the commands say where the papers are not installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
+from hedgerow.records import provenance
+from hedgerow_papers import stored
+from support.command import Command
+
+ROW = {
+    **{"id": "gao2024-figure2", "status": "ran", "message": "new", "reproduces": True},
+    **{"passed": True, "checks": [], "tables": [], "run": "runs/x", "communication": []},
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stored runs of two papers, in another folder."""
+    monkeypatch.setattr(stored, "FOLDER", tmp_path)
+    old = {key: ROW[key] for key in stored.KEPT} | {"message": "old"}
+    for name, rows in (("gao2024", [old]), ("ours", [])):
+        (tmp_path / name).mkdir()
+        page = {"version": "1", "experiments": rows, "not_stored": {"flusight": "Not run."}}
+        (tmp_path / name / stored.FILE).write_text(json.dumps(page))
+    return tmp_path
+
+
+def test_a_run_is_stored_beside_its_experiment(place: Path) -> None:
+    (place / "run.json").write_text(
+        json.dumps({"experiments": [ROW, {**ROW, "id": "flusight", "message": "flu"}]})
+    )
+    assert stored.main([str(place / "run.json")]) == 0
+    found = stored.stored()["experiments"]
+    assert {name: row["message"] for name, row in found.items()} == {
+        "gao2024-figure2": "new",
+        "flusight": "flu",  # of the package: among ours
+    }
+    assert set(found["flusight"]) == set(stored.KEPT)
+    assert json.loads((place / "ours" / stored.FILE).read_text())["not_stored"] == {}
+
+
+@pytest.mark.parametrize("change", [{"passed": False}, {"status": "quick"}])
+def test_a_run_that_fails_is_not_stored(
+    change: dict[str, object], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "run.json").write_text(json.dumps({"experiments": [{**ROW, **change}]}))
+    assert stored.main([str(place / "run.json")]) == 1
+    assert "gao2024-figure2 is not stored" in capsys.readouterr().err
+    assert stored.stored()["experiments"]["gao2024-figure2"]["message"] == "old"
+
+
+def test_without_the_papers_the_commands_say_what_to_install(
+    hedgerow: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EXPERIMENTS, "_installed", set(BUILT_IN))
+    monkeypatch.setattr(EXPERIMENTS, "_things", {})
+    answer = hedgerow("reproduce", "gao2024-figure2")
+    assert answer.code == 2
+    assert "Unknown experiment 'gao2024-figure2'. The experiments of the papers are" in answer.err
+    for command in (["reproduce", "--all"], ["gallery", "--quick"]):
+        assert "run `pip install ./papers` in a checkout" in " ".join(
+            hedgerow(*command).err.split()
+        )
+    assert "pip install ./papers" in hedgerow("list").out
+
+
+def test_with_the_papers_nothing_is_to_install(hedgerow: Command) -> None:
+    assert "pip install" not in hedgerow("list").out
+    answer = hedgerow("reproduce", "gao2024-figure22")
+    assert "did you mean 'gao2024-figure2'" in answer.err
+
+
+def test_a_record_has_the_hash_of_an_installed_plugin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So that a result is not reused after its experiment changed."""
+    known = provenance.code().plugins
+    assert known["hedgerow_papers"] == provenance.hash_of(Path(stored.__file__).parent)[0]
+    assert "hedgerow_benchmarks" not in known  # no result depends on them
+    metadata = tmp_path / "neighbour-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: neighbour\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[hedgerow.algorithms]\nmine = neighbour:Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = []
+    for text in ("1", "2"):
+        (tmp_path / "neighbour.py").write_text(text)
+        provenance._installed.cache_clear()
+        found.append(provenance.code().plugins)
+    provenance._installed.cache_clear()
+    assert found[0].pop("neighbour") != found[1].pop("neighbour")
+    assert found == [known, known]
