@@ -18,6 +18,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow_benchmarks.simulation import memory_rows
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.figure2 import EXPERIMENT
 
 pytestmark = pytest.mark.long
@@ -45,12 +46,10 @@ def test_a_million_rounds_with_a_thousand_experts_stay_under_a_gibibyte() -> Non
     assert all(row.passed for row in memory_rows())
 
 
-@pytest.mark.parametrize("calibration", ["certified", "published"])
-def test_transcripts_follow_the_likelihood(calibration: Any) -> None:
+@pytest.mark.parametrize("kind", [SparseVector, FedSVT])
+def test_transcripts_follow_the_likelihood(kind: Any) -> None:
     """Ten times the runs of the contract, on the tiny game whose transcripts are all enumerated."""
-    algorithm = SparseVector(epsilon=6.0, calibration=calibration, switches=2, threshold=1.0).build(
-        Setting(1, 2, 3)
-    )
+    algorithm = kind(epsilon=6.0, switches=2, threshold=1.0).build(Setting(1, 2, 3))
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
     transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None

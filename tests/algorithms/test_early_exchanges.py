@@ -25,10 +25,11 @@ SETTING = {"clients": 3, "experts": 5, "horizon": 61}
 
 
 def with_interval() -> dict[str, Any]:
-    """The algorithms with rounds between exchanges, in their default form."""
+    """The algorithms of the package with rounds between exchanges, in their default form."""
     found: dict[str, Any] = {}
     for name, spec in variants().items():
-        if "," not in name and "every" in {field.name for field in fields(spec)}:  # pyright: ignore
+        ours = type(spec).__module__.startswith("hedgerow.")
+        if ours and "," not in name and "every" in {field.name for field in fields(spec)}:  # pyright: ignore
             found[name] = spec
     return found
 

@@ -1,4 +1,4 @@
-"""`potential`: its epochs grow and cost the same, its draws are few, and the printed form."""
+"""`potential`: its epochs grow and cost the same, and its draws are few."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
-from hedgerow.algorithms.sparse_vector.printed_potential import PotentialTest, printed_cost
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
 from hedgerow.contracts.recording import RecordingNoise
-from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
@@ -29,11 +27,6 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from support.streams import stand_in
-
-
-def server_of(algorithm: Algorithm) -> PotentialTest:
-    assert isinstance(algorithm.server, PotentialTest)
-    return algorithm.server
 
 
 def growing(spec: Potential, setting: Setting) -> Growing:
@@ -252,115 +245,25 @@ def test_more_budget_is_better_where_equal_epochs_were_worse() -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
-@pytest.mark.parametrize("spec", [Potential(), Potential(test="potential")])
-def test_every_audit_verdict_is_the_expected_one(spec: Potential, delta: float) -> None:
-    cases = cases_of("potential", replace(spec, delta=delta))
+def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
+    cases = cases_of("potential", Potential(delta=delta))
     rows = [AuditRow(case, audit(case)) for case in cases]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert {row.verdict for row in rows} == {"holds", "violated"}
     worst = [row for row in rows if row.case.name.startswith("worst transcript")]
     near = [row.certified / float(row.finding.epsilon or 0.0) for row in worst]
-    assert 1.0 <= min(near) <= (1.3 if spec.printed else 1.05)
-    assert spec.printed or max(near) <= 1.05  # each is compared with what its own run costs
+    assert 1.0 <= min(near) <= max(near) <= 1.05  # each is compared with what its own run costs
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"delta": 1.0}, r"Expected delta=1.0 in \[0, 1\)"),
-        ({"test": "other"}, r"Expected test='other' in"),
-        ({"rate": 1.0}, r"Expected rate=1.0 to be None unless test="),
+        ({"calibration": "published"}, r"Expected calibration='published' in"),
         ({"front": 2.0}, r"Expected front=2.0 in"),
-        ({"test": "potential", "draw": "exponential"}, r"to be None with test="),
+        ({"calibration": "proved", "draw": "exponential"}, r"to be None with calibration="),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         Potential(**values)
-
-
-# The printed form
-
-
-def test_potential_moves() -> None:
-    """One datum moves the printed query by 1 in its own run and, because the weights remember it,
-    by nearly 2 in a later one.
-    """
-    setting = Setting(1, 2, 1000)
-    server = server_of(
-        Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting)
-    )
-    moved = []
-    for datum in ((0, 1), (1, 0)):
-        before = np.array(datum) + np.array((20, 0))  # nearly all weight on expert 1
-        after = before + np.array((0, 40))  # now on expert 0
-        potentials = server.potential(np.stack([before, after]) * 2**20) / 2**20
-        moved.append((potentials[0], potentials[1] - potentials[0]))
-    own, later = np.abs(np.subtract(*moved))
-    assert 0.99 < own <= 1.0
-    assert 1.99 < later <= 2.0
-    same = printed_cost(1, server.sparse, 2.0, 0.0).bound  # pyright: ignore[reportAttributeAccessIssue]
-    both = printed_cost(2, server.sparse, 2.0, 0.0).bound  # pyright: ignore[reportAttributeAccessIssue]
-    assert both - same == pytest.approx(2 * (same - 2.0) + 2.0, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("delta", "claim"), [(0.0, "epsilon = 1, delta = 0"), (1e-6, "epsilon = 1, delta = 1e-6")]
-)
-def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> None:
-    algorithm = Potential(epsilon=1.0, delta=delta, test="potential").build(Setting(10, 100, 512))
-    guarantee = algorithm.certificate.guarantee(Observer.PEER)
-    assert guarantee.claimed is not None
-    assert guarantee.claimed.words() == claim
-    assert algorithm.parameters["switches"] == 10
-    each = 0.1 if delta == 0 else 1 / np.sqrt(10 * np.log(1e6))
-    assert algorithm.parameters["selection_epsilon"] == pytest.approx(2 * each / (56 * np.log(512)))
-    assert algorithm.parameters["threshold"] == pytest.approx(2 * 56 * np.log(512) / each, abs=1e-5)
-    if delta == 0:
-        assert guarantee.curve.stated()[0] == pytest.approx(1.9 + 1 / (28 * np.log(512)), rel=1e-4)
-    else:
-        assert guarantee.curve.stated()[0] > 1.0
-
-
-def test_no_claim_is_stated_for_another_rate() -> None:
-    algorithm = Potential(test="potential", rate=0.5).build(Setting(10, 100, 512))
-    assert algorithm.certificate.guarantee(Observer.PEER).claimed is None
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "contract",
-    [
-        "same for every block",
-        "sensitivities hold",
-        "noise follows its law",
-        "nothing raw in a view",
-    ],
-)
-def test_the_printed_test_keeps_the_contracts(contract: str) -> None:
-    spec = Potential(epsilon=20.0, test="potential", rate=0.5, threshold=3.0)
-    assert examine(contract, spec).status == "holds", examine(contract, spec).detail
-
-
-@pytest.mark.long
-def test_the_printed_ratio_stays_below_its_certificate() -> None:
-    outcome = examine("exact ratio below certificate", Potential(test="potential"))
-    assert outcome.status == "holds", outcome.detail
-
-
-def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
-    """Half of the experts lose in every round, the others never: the potential falls by ln 2 in
-    all, and no run ends.
-    """
-    losses = np.zeros((300, 10, 16))
-    losses[..., :8] = 1.0
-    lost = {}
-    for spec in (Potential(epsilon=10.0, test="potential"), Potential(epsilon=10.0)):
-        algorithm, shares = spec.build(Setting(10, 16, 300)), []
-        for seed in range(30):
-            kept = Everything(wants_messages=False)
-            simulate(algorithm, RecordedArray(losses), seed, sinks=[kept])
-            shares.append(float((kept.all_plays() < 8).mean()))
-        lost[spec.test] = np.mean(shares)
-    assert lost["potential"] > 0.3
-    assert lost["expert"] < 0.1

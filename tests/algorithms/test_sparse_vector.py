@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -74,23 +73,6 @@ def test_every_run_has_its_own_threshold_and_window(every: int) -> None:
             else:
                 assert np.allclose(value, totals[: exchange * every].sum(axis=0), atol=1e-4)  # pyright: ignore[reportArgumentType]
                 expert, start = int(output), exchange * every  # pyright: ignore[reportArgumentType]
-
-
-def test_printed_constants() -> None:
-    setting = Setting(10, 100, 512)
-    algorithm = SparseVector(epsilon=2.0, every=4, best_loss=1.5, calibration="published").build(
-        setting
-    )
-    kappa = ceil(3 * 7 + 24 * log(20))
-    assert algorithm.parameters["switches"] == kappa == 93
-    assert algorithm.parameters["selection_epsilon"] == pytest.approx(2.0 / (2 * kappa))
-    assert algorithm.parameters["threshold_scale"] == 2.0
-    assert algorithm.parameters["query_scale"] == 4.0
-    assert algorithm.parameters["noise_law"] == "laplace"
-    printed = 10 * 1.5 + 8 * log(2 * 128**2 / 0.05) / 2.0 + 4 * 2 * kappa / 2.0
-    assert algorithm.parameters["threshold"] == pytest.approx(printed)
-    assert certified(algorithm) == pytest.approx(1.5)
-    assert algorithm.certificate.guarantee(Observer.PEER).claimed is not None
 
 
 def test_weights_count_a_run_only_in_later_draws_of_its_epoch() -> None:
@@ -280,19 +262,10 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
     )
 
 
-def test_nothing_is_sent_after_the_last_switch() -> None:
-    losses = np.ones((100, 2, 3))
-    algorithm = SparseVector(
-        epsilon=50.0, switches=2, threshold=1.0, calibration="published"
-    ).build(Setting(2, 3, 100))
-    counters = simulate(algorithm, RecordedArray(losses), 0)
-    assert counters.exchanged < 10
-
-
-def test_choices_of_the_certified_algorithm_are_refused_for_the_printed_one() -> None:
-    for name, value in (("early", True), ("front", 0.5), ("draw", "exponential")):
-        with pytest.raises(InvalidValue, match=f"{name}=.*None with calibration='published'"):
-            SparseVector(calibration="published", **{name: value})  # pyright: ignore[reportArgumentType]
+def test_wrong_choices_are_refused() -> None:
+    for name, value in (("front", 0.5), ("draw", "exponential")):
+        with pytest.raises(InvalidValue, match=f"{name}=.*None with calibration='proved'"):
+            SparseVector(calibration="proved", **{name: value})  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidValue, match="front"):
         SparseVector(front=1.5)
     with pytest.raises(InvalidValue, match="draw"):

@@ -332,8 +332,7 @@ def test_the_bound_counts_the_whole_threshold(
 
 def test_other_calibrations_and_games_have_no_bound() -> None:
     setting = Setting(5, 8, 100)
-    for calibration in ("certified", "published"):
-        assert hr.SparseVector(calibration=calibration).build(setting).regret_bound is None
+    assert hr.SparseVector().build(setting).regret_bound is None
     algorithm = proved(10.0, setting)
     late = hr.Delayed(of=hr.Realizable(clients=5, experts=8, horizon=100))
     assert algorithm.in_game(late.traits).regret_bound is None
@@ -359,10 +358,10 @@ def test_choices_outside_the_proof_are_refused(name: str) -> None:
 
 
 def test_certify_states_the_bounds(hedgerow: Command) -> None:
-    def certify(*choices: str) -> tuple[str, dict[str, Any]]:
+    def certify(*choices: str, name: str = "sparse_vector") -> tuple[str, dict[str, Any]]:
         set_all = [part for choice in choices for part in ("--set", choice)]
-        out = " ".join(hedgerow("certify", "sparse_vector", *set_all).out.split())
-        return out, hedgerow("certify", "sparse_vector", *set_all, "--json").document()
+        out = " ".join(hedgerow("certify", name, *set_all).out.split())
+        return out, hedgerow("certify", name, *set_all, "--json").document()
 
     words, document = certify("calibration=proved", "epsilon=10", "experts=20", "horizon=200")
     assert "for losses fixed in advance if one expert never loses proof of this bound" in words
@@ -374,11 +373,11 @@ def test_certify_states_the_bounds(hedgerow: Command) -> None:
     )
     assert document["regret_bound"] is None
     assert document["printed_regret_bound"]["value"] == pytest.approx(1025, abs=1)
-    words, document = certify("calibration=published", "epsilon=10")
+    words, document = certify("epsilon=10", name="gao2024_fed_svt")
     assert document["parameters"]["printed_regret_bound"] == pytest.approx(1025, abs=1)
     assert words.count("vacuous") == words.count("1,025") == 1
     assert "printed_regret_bound" not in words
-    words, document = certify("calibration=published", "paper=asi2023")
+    words, document = certify(name="asi2023_sparse_vector")
     assert document["printed_regret_bound"] is None
     assert "for the printed constants" not in words
 
@@ -399,45 +398,3 @@ def test_certify_shows_what_is_printed_for_an_unknown_best_loss(
     words = " ".join(hedgerow("certify", name).out.split())
     assert f"Asi et al. 2023, {theorem}, for one client" in words
     assert f"= {value:,.0f}, times a hidden constant" in words
-
-
-def test_the_printed_bound_follows_the_paper() -> None:
-    """(kappa / m) (m L* + 16 ln(2 T^2 / (N^2 rho)) / epsilon + 4 / eta + m N)."""
-    spec = hr.SparseVector(2.0, every=4, best_loss=1.5, calibration="published", rho=0.1)
-    parameters = spec.build(Setting(10, 100, 512)).parameters
-    kappa, eta = parameters["switches"], parameters["selection_epsilon"]
-    wait = 16 * np.log(2 * 128**2 / 0.1) / 2.0
-    exact = kappa / 10 * (10 * 1.5 + wait + 4 / eta + 10 * 4)
-    assert parameters["printed_regret_bound"] == pytest.approx(exact)
-    for by_hand in ({"switches": 1}, {"threshold": 0.0}):  # the paper says nothing about these
-        changed = replace(spec, **by_hand).build(Setting(10, 100, 512))
-        assert "printed_regret_bound" not in changed.parameters
-
-
-def test_both_published_numbers_of_draws_are_offered_by_name() -> None:
-    """3 ceil(log2 d) + 24 ln(1/rho) of Gao et al., 6 ceil(log2 d) + 24 ln(1/rho) of Asi et al."""
-    setting = Setting(1, 100, 512)
-    gao, asi = (
-        hr.SparseVector(calibration="published", paper=paper).build(setting)
-        for paper in ("gao2024", "asi2023")
-    )
-    default = hr.SparseVector(calibration="published").build(setting)
-    assert default.fingerprint() == gao.fingerprint() != asi.fingerprint()
-    draws = [3 * 7 + 24 * np.log(20), 6 * 7 + 24 * np.log(20)]
-    assert [a.parameters["switches"] for a in (gao, asi)] == [int(np.ceil(k)) for k in draws]
-    both = [a.certificate.peer.curve.stated()[0] for a in (gao, asi)]
-    assert both == pytest.approx([0.75, 0.75])  # kappa eta = epsilon / 2
-    assert "printed_regret_bound" in gao.parameters
-    assert "printed_regret_bound" not in asi.parameters
-    gao, asi = (
-        hr.SparseVector(delta=1e-6, calibration="published", paper=paper).build(setting)
-        for paper in ("gao2024", "asi2023")
-    )
-    eta = 1 / np.sqrt(32 * 114 * np.log(1e6))
-    assert asi.parameters["selection_epsilon"] == pytest.approx(eta)
-    spent = [a.certificate.peer.curve.stated()[0] for a in (gao, asi)]
-    assert spent[1] < spent[0] <= 1
-    with pytest.raises(InvalidValue, match='unless calibration="published"'):
-        hr.SparseVector(paper="asi2023")
-    with pytest.raises(InvalidValue, match="paper"):
-        hr.SparseVector(calibration="published", paper="cesari2026")  # pyright: ignore[reportArgumentType]

@@ -13,13 +13,14 @@ import pytest
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.algorithms.registry import variants
+from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.case import WHOLE
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import AuditRow, cases_of, examine, tightest
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.command import Command
 from support.paths import EXAMPLES
 
@@ -41,19 +42,15 @@ FIELDS = {
 }
 
 
-def rows_of(spec: SparseVector) -> list[AuditRow]:
-    return [AuditRow(case, examine(case)) for case in cases_of("sparse_vector", spec)]
+def rows_of(spec: SparseVector | FedSVT) -> list[AuditRow]:
+    return [AuditRow(case, examine(case)) for case in cases_of(ALGORITHMS.name_of(spec), spec)]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.long), 10.0])
-@pytest.mark.parametrize("calibration", ["certified", "published"])
-def test_exact_verdicts_are_the_expected_one(
-    epsilon: float, calibration: Any, delta: float
-) -> None:
-    rows = rows_of(
-        SparseVector(epsilon=epsilon, delta=delta, calibration=calibration, best_loss=3.0)
-    )
+@pytest.mark.parametrize("kind", [SparseVector, FedSVT])
+def test_exact_verdicts_are_the_expected_one(epsilon: float, kind: Any, delta: float) -> None:
+    rows = rows_of(kind(epsilon=epsilon, delta=delta, best_loss=3.0))
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert rows[0].finding.epsilon == 0.0
     assert {row.verdict for row in rows} == {"holds", "violated"}
@@ -63,12 +60,12 @@ def test_exact_verdicts_are_the_expected_one(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("calibration", ["certified", "published"])
+@pytest.mark.parametrize("kind", [SparseVector, FedSVT])
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(0.05, 1e-6), (0.5, 1e-5), (4.0, 1e-6), (10.0, 1e-9), (1.0, 0.0)]
 )
-def test_every_verdict_is_the_expected_one(epsilon: float, delta: float, calibration: Any) -> None:
-    rows = rows_of(SparseVector(epsilon=epsilon, delta=delta, calibration=calibration))
+def test_every_verdict_is_the_expected_one(epsilon: float, delta: float, kind: Any) -> None:
+    rows = rows_of(kind(epsilon=epsilon, delta=delta))
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
 
 

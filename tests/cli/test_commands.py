@@ -152,8 +152,11 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     assert all(row["summary"] for rows in document.values() for row in rows)
     able = [row["name"] for row in document["algorithms"] if "absent clients" in row["supports"]]
     assert able == [
+        "asi2023_potential",
+        "asi2023_sparse_vector",
         "doubling",
         "follow_the_leader",
+        "gao2024_fed_svt",
         "hedge",
         "phased_selection",
         "potential",
@@ -271,9 +274,7 @@ def test_certify_states_a_printed_bound_once(hedgerow: Command) -> None:
 
 
 def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:
-    document = hedgerow(
-        "certify", "sparse_vector", "--set", "calibration=published", "--json"
-    ).document()
+    document = hedgerow("certify", "gao2024_fed_svt", "--json").document()
     public = next(g for g in document["guarantees"] if g["observer"] == "public")
     assert 0.75 <= public["curve"]["epsilon"] <= 0.75 + 1e-12
     assert public["claimed"]["epsilon"] == 1.0

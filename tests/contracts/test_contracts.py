@@ -25,17 +25,16 @@ from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.broken import BROKEN, WorstPlayer
 from support.broken_games import BROKEN_GAMES
 from support.honest import HONEST, NoisySums
 
 FORMS: dict[str, Any] = dict(variants())
 LOUDER: dict[str, Any] = {  # where a short game has many changes of expert
-    "sparse_vector, published, epsilon 100": SparseVector(calibration="published", epsilon=100.0),
+    "gao2024_fed_svt, epsilon 100": FedSVT(epsilon=100.0),
     "sparse_vector, approximate, epsilon 20": SparseVector(epsilon=20.0, delta=1e-3),
-    "sparse_vector, approximate, published, epsilon 50": SparseVector(
-        calibration="published", epsilon=50.0, delta=1e-3
-    ),
+    "gao2024_fed_svt, approximate, epsilon 50": FedSVT(epsilon=50.0, delta=1e-3),
     "sparse_vector, every 3": SparseVector(every=3, epsilon=20.0),
     "shrinking_dartboard, every 3": ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6),
 }
@@ -66,6 +65,9 @@ OTHER_NUMBERS = ("approximate", "published", "pure")  # forms with the roles of 
 IN_THE_QUICK_SUITE = {
     # tests/algorithms/test_regret_bounds.py plays it against losses that react
     "hedge": tuple(c for c in CONTRACTS if c != "regret below bound"),
+    # as printed, for reproductions
+    "asi2023_potential": OF_EVERY_FORM,
+    "asi2023_sparse_vector": OF_EVERY_FORM,
     # its server is that of sparse_vector, with other thresholds
     "doubling": tuple(
         c for c in CONTRACTS if c not in ("million rounds", "exact ratio below certificate")

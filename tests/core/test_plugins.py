@@ -36,7 +36,7 @@ def test_an_entry_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     registry: Registry[type] = Registry(
         "algorithm", {"hedge": "hedgerow.algorithms.baselines.hedge:Hedge"}
     )
-    assert list(registry) == ["careful", "hedge"]
+    assert {"careful", "hedge"} <= set(registry)
     assert issubclass(registry["careful"], Hedge)
     monkeypatch.delitem(sys.modules, "neighbour")
 

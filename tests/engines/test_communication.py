@@ -13,6 +13,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.communication import Communication, communication
 from hedgerow.engines.simulate import simulate
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.command import Command
 
 GAMES: tuple[Environment, ...] = (
@@ -45,7 +46,7 @@ def test_the_count_is_that_of_a_run(name: str) -> None:
 
 def test_a_game_that_ends_early_sends_less() -> None:
     game = hr.Realizable(clients=4, experts=5, horizon=300)
-    spec = hr.SparseVector(epsilon=50.0, calibration="published", switches=1, threshold=1.0)
+    spec = FedSVT(epsilon=50.0, switches=1, threshold=1.0)
     algorithm = spec.build(game.setting)
     counted = communication(algorithm)
     assert counted is not None

@@ -14,6 +14,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
+from support.stopping import Stopping
 
 ONES = np.ones((2, 3))
 
@@ -125,7 +126,7 @@ def test_games_whose_sums_secure_noise_would_refuse_are_refused_when_built() -> 
 
 def test_the_status_says_where_the_game_stands() -> None:
     learner = hr.Learner(
-        hr.SparseVector(epsilon=50.0, switches=3, threshold=1.0, every=2, calibration="published"),
+        Stopping(epsilon=50.0, switches=3, threshold=1.0, every=2),
         clients=2,
         experts=3,
         horizon=40,

@@ -16,13 +16,14 @@ from hedgerow.evaluation.plots.comparison import plot_comparison
 from hedgerow.evaluation.plots.roles import PALETTES, Role, coloured, legend, role_of
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.command import Command
 from support.made_up import made_up
 
 GAME = hr.Bernoulli(clients=2, experts=3, horizon=20)
 SPECS: dict[str, Any] = {
     "own": hr.SparseVector(epsilon=2.0),
-    "printed": hr.SparseVector(epsilon=2.0, calibration="published"),
+    "printed": FedSVT(epsilon=2.0),
     "open": hr.Hedge(),
 }
 

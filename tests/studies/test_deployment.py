@@ -49,6 +49,7 @@ from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, Z
 from hedgerow.records.schema import STAMP, read_record
 from hedgerow.studies.deployment import deployment_record, record_deployment
 from hedgerow.studies.storage.folder import draws_afresh
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.command import Command
 from support.honest import HONEST
 from support.paths import EXAMPLES, ROOT
@@ -57,7 +58,7 @@ SETTING = Setting(clients=3, experts=4, horizon=20)
 SPECS: dict[str, Any] = {
     "pure": hr.SparseVector(),
     "approximate": hr.SparseVector(delta=1e-5),
-    "published": hr.SparseVector(calibration="published"),
+    "published": FedSVT(),
     "uniform": hr.Uniform(),
     **{
         name: spec

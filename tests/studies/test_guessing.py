@@ -7,6 +7,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.studies.study import budget_notes, notes
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 
 def _about_guessing(study: hr.Study, label: str = "a") -> list[str]:
@@ -16,7 +17,7 @@ def _about_guessing(study: hr.Study, label: str = "a") -> list[str]:
 def test_an_algorithm_that_follows_the_wrong_numbers_is_found() -> None:
     """`best_loss` far too large: the threshold is never crossed, so the first expert stays."""
     game = hr.Realizable(clients=2, experts=8, horizon=256)
-    study = hr.run(game, {"a": hr.SparseVector(best_loss=200.0, calibration="published")}, seeds=4)
+    study = hr.run(game, {"a": FedSVT(best_loss=200.0)}, seeds=4)
     (note,) = _about_guessing(study)
     regret, guess = study.regret("a"), hr.run(game, {"g": hr.Uniform()}, seeds=4).regret("g").mean
     assert note.startswith(("no better", "not clearly better"))

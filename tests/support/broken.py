@@ -19,7 +19,7 @@ from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.shared.totals import ServerState as TotalsState
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
-from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState, total_cost
+from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.audits.cases.parts import with_curve
@@ -39,6 +39,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+from hedgerow_papers.gao2024.fed_svt import FedSVT, total_cost
 from support.broken_games import BROKEN_GAMES
 from support.honest import NoisySums
 from support.stopping import Stopping
@@ -274,7 +275,7 @@ class Variant(AlgorithmSpec):
     """Fed-SVT with another server, audited on the same loud games."""
 
     kind: Any
-    inner: SparseVector = field(default_factory=Stopping)
+    inner: FedSVT = field(default_factory=Stopping)
 
     def audit_variants(self) -> tuple[Variant, ...]:
         return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
@@ -287,7 +288,7 @@ class Variant(AlgorithmSpec):
 class Understated(AlgorithmSpec):
     """Its certificate counts one selection only."""
 
-    inner: SparseVector = field(default_factory=Stopping)
+    inner: FedSVT = field(default_factory=Stopping)
 
     def audit_variants(self) -> tuple[Understated, ...]:
         return tuple(Understated(loud) for loud in self.inner.audit_variants())
@@ -326,7 +327,7 @@ class HalfTheDelta:
 class SmallDelta(AlgorithmSpec):
     """An approximate certificate whose largest log-ratio is right and whose delta is not."""
 
-    inner: SparseVector = field(default_factory=lambda: Stopping(delta=1e-3))
+    inner: FedSVT = field(default_factory=lambda: Stopping(delta=1e-3))
 
     def audit_variants(self) -> tuple[SmallDelta, ...]:
         return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
@@ -971,7 +972,7 @@ class LeaksLate(AlgorithmSpec):
     """Honest in small games; in large ones, raw totals change what is sent or played."""
 
     where: str
-    inner: SparseVector = field(default_factory=Stopping)
+    inner: FedSVT = field(default_factory=Stopping)
 
     def audit_variants(self) -> tuple[LeaksLate, ...]:
         return tuple(LeaksLate(self.where, loud) for loud in self.inner.audit_variants())

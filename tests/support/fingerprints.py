@@ -22,6 +22,7 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 SETTING = Setting(clients=5, experts=20, horizon=200)
 SETTINGS = (
@@ -33,6 +34,7 @@ SETTINGS = (
 PINNED: dict[str, AlgorithmSpec] = {
     "doubling": Doubling(),
     "follow_the_leader": FollowTheLeader(),
+    "gao2024_fed_svt": FedSVT(),
     "hedge": Hedge(),
     "hedge, every 3": Hedge(every=3),
     "phased_selection": PhasedSelection(),
@@ -42,7 +44,6 @@ PINNED: dict[str, AlgorithmSpec] = {
     "shrinking_dartboard": ShrinkingDartboard(),
     "shrinking_dartboard, approximate": ShrinkingDartboard(delta=1e-6),
     "sparse_vector": SparseVector(),
-    "sparse_vector, published": SparseVector(calibration="published"),
     "uniform": Uniform(),
 }
 COMMENT = (

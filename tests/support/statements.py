@@ -14,6 +14,7 @@ from hedgerow.records.provenance import Code, seeded_noise
 from hedgerow.records.schema import FORMAT, STAMP, RunRecord
 from hedgerow.statement.details import Details
 from hedgerow.statement.statement import Statement
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.certificates import Made
 from support.command import Answer
 from support.paths import EXAMPLES
@@ -40,9 +41,8 @@ name = "sparse_vector"
 label = "approximate"
 delta = 1e-5
 [[algorithms]]
-name = "sparse_vector"
+name = "gao2024_fed_svt"
 label = "published"
-calibration = "published"
 [[algorithms]]
 name = "uniform"
 [[algorithms]]
@@ -52,7 +52,7 @@ SETTING = Setting(clients=3, experts=4, horizon=30)
 SPECS = {
     "pure": SparseVector(epsilon=0.5),
     "approximate": SparseVector(delta=1e-5),
-    "published": SparseVector(calibration="published"),
+    "published": FedSVT(),
 }
 
 

@@ -8,21 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, log, log2
 
-from hedgerow.algorithms.sparse_vector.selector import affordable
-from hedgerow.algorithms.sparse_vector.sparse_vector import Calibration, SparseVector
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.mechanisms import AboveThreshold
+from hedgerow_papers.gao2024.fed_svt import FedSVT, affordable
 
 SHARE = 0.4  # of the budget, for the test
 
 
 @dataclass(frozen=True)
-class Stopping(SparseVector):
+class Stopping(FedSVT):
     """Stops after `switches` draws; spends its budget to the last bit."""
 
-    calibration: Calibration = "published"
-
-    def _printed(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
+    def constants(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
         scale = 1 / (SHARE * self.epsilon)
         sparse = AboveThreshold("exponential", scale, scale)
         switches = self.switches or max(1, ceil(log2(setting.experts)))

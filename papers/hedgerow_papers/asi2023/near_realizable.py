@@ -26,6 +26,7 @@ from hedgerow.experiments.experiment import (
 )
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.potential import AsiPotential
 
 EPSILON, CLIENTS, EXPERTS, HORIZON, MEAN = 1.0, 10, 100, 2048, 0.5
 BEST_LOSSES = (1.0, 5.0, 20.0, 80.0, 200.0, 400.0, 700.0)
@@ -50,7 +51,7 @@ def _entries(best_loss: float) -> tuple[Entry, ...]:
         Entry(ZERO, SparseVector(epsilon=EPSILON)),
         Entry(DOUBLING, Doubling(epsilon=EPSILON)),
         Entry(POTENTIAL, Potential(epsilon=EPSILON)),
-        Entry(PRINTED, Potential(epsilon=EPSILON, test="potential")),
+        Entry(PRINTED, AsiPotential(epsilon=EPSILON)),
         Entry(HEDGE, Hedge()),
     )
 

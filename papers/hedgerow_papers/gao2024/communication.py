@@ -44,6 +44,7 @@ from hedgerow.evaluation.summary import digits
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 EPSILON, DELTA, RHO = 10.0, 1e-6, 0.05
 CLIENTS, EXPERTS, HORIZON, CLASSES = 10, 100, 512, 10
@@ -52,7 +53,7 @@ PUBLISHED, CERTIFIED, PHASED = "Fed-SVT, printed", "Fed-SVT, certified", "phased
 Made = Callable[[int], AlgorithmSpec]
 BUDGET: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 PAPER: dict[str, Made] = {
-    PUBLISHED: lambda n: SparseVector(EPSILON, every=n, calibration="published", rho=RHO),
+    PUBLISHED: lambda n: FedSVT(EPSILON, every=n, rho=RHO),
     CERTIFIED: lambda n: SparseVector(EPSILON, every=n),
     "doubling": lambda n: Doubling(EPSILON, every=n),
     "potential": lambda n: Potential(EPSILON, every=n),

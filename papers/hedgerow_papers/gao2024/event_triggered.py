@@ -20,7 +20,6 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.algorithms.sparse_vector.selector import affordable, cost
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector, Vector
@@ -29,6 +28,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, positive
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+from hedgerow_papers.gao2024.fed_svt import affordable, cost
 
 SHARE = 0.4  # of the budget for all tests; the draws have the rest
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.algorithms.sparse_vector.sparse_vector import Calibration, SparseVector
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.experiments.experiment import (
@@ -27,11 +27,13 @@ from hedgerow.experiments.experiment import (
 )
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 EPSILON, EXPERTS, HORIZON = 10.0, 100, 512
 SETTINGS = ((1, 1), (10, 1), (10, 30), (10, 50))
 ROBUST = ((1, 1), (10, 1))
-CALIBRATIONS: tuple[Calibration, ...] = ("published", "certified")
+SPECS: dict[str, type[FedSVT | SparseVector]] = {"published": FedSVT, "certified": SparseVector}
 ASI = "published, Asi et al./m=1/N=1"
 SEEDS_SHOWN = 3
 RATES = (0.02, 0.1, 0.5, 1.0)
@@ -62,14 +64,14 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         entries = tuple(
             Entry(
                 label(calibration, m, n),
-                SparseVector(epsilon=EPSILON, every=n, calibration=calibration),
+                spec(epsilon=EPSILON, every=n),
                 _stream(stream, m),
             )
-            for calibration in CALIBRATIONS
+            for calibration, spec in SPECS.items()
             for m, n in (SETTINGS if stream == FIGURE else ROBUST)
         )
         if stream == FIGURE:
-            single = SparseVector(epsilon=EPSILON, calibration="published", paper="asi2023")
+            single = AsiSparseVector(epsilon=EPSILON)
             entries = (*entries, Entry(ASI, single, _stream(stream, 1)))
         shown = "uniform" if stream == FIGURE else stream
         title = f"Fed-SVT, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}: {shown} stream"
@@ -126,8 +128,7 @@ def draw(done: Studies, path: Path) -> None:
 
     groups = {
         f"m={m}, N={n}" + ("" if stream == FIGURE else f", {stream}"): {
-            calibration: done[stream].regret(label(calibration, m, n))
-            for calibration in CALIBRATIONS
+            calibration: done[stream].regret(label(calibration, m, n)) for calibration in SPECS
         }
         for stream in STREAMS
         for m, n in (SETTINGS if stream == FIGURE else ROBUST)

@@ -42,6 +42,7 @@ from hedgerow.experiments.experiment import (
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 Calibration = Literal["published", "certified"]
 Unrated = Literal["zero", "user_mean"]
@@ -51,6 +52,7 @@ SETTINGS = ((1, 1), (CLIENTS, 1), (CLIENTS, 30), (CLIENTS, 50))
 FIGURE, UNSCALED, USER_MEAN = "figure", "unscaled", "user-mean"
 PUBLISHED: Calibration = "published"
 CERTIFIED: Calibration = "certified"
+SPECS = {PUBLISHED: FedSVT, CERTIFIED: SparseVector}
 FIVE_TIMES = 5.0
 
 
@@ -67,7 +69,7 @@ def _entries(
     return tuple(
         Entry(
             label(calibration, m, n),
-            SparseVector(epsilon=epsilon, every=n, calibration=calibration),
+            SPECS[calibration](epsilon=epsilon, every=n),
             MovieLensGenres(clients=m, horizon=HORIZON, unrated=unrated),
         )
         for m, n in settings

@@ -35,6 +35,8 @@ from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_r
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -75,14 +77,16 @@ def _rows() -> tuple[Row, ...]:
     found = []
     for m, name in ((1, "Limited Updates"), (TEN, "Fed-DP-OPE-Stoch")):
         noisy: dict[str, Any] = {"epsilon": EPSILON, "trust": "local", "trees": 1}
-        printed = FrankWolfe(**noisy, calibration="published")
-        both = {PRINTED: printed, CERTIFIED: FrankWolfe(**noisy)}
+        both = {
+            PRINTED: FrankWolfe(**noisy, calibration="published"),
+            CERTIFIED: FrankWolfe(**noisy),
+        }
         found.append(Row(STOCHASTIC, name, m, 0.0, both))
     for delta in (0.0, DELTA):
         for m, name in ((1, "Sparse-Vector"), (TEN, "Fed-SVT")):
-            paper = "asi2023" if m == 1 else "gao2024"
+            printed = AsiSparseVector if m == 1 else FedSVT
             both = {
-                PRINTED: SparseVector(EPSILON, delta, calibration="published", paper=paper),
+                PRINTED: printed(EPSILON, delta),
                 CERTIFIED: SparseVector(EPSILON, delta),
             }
             found.append(Row(REALIZABLE, name, m, delta, both))

@@ -43,6 +43,8 @@ from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.potential import AsiPotential
+from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 EPSILON, DELTA, EXPERTS, RHO = 1.0, 1e-6, 100, 0.05
 GAPS = (0.05, 0.1, 0.2, 0.3, 0.45)
@@ -79,24 +81,20 @@ def pairs(horizon: int) -> dict[str, Pair]:
             ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
             ShrinkingDartboard(delta=DELTA),
         ),
-        "sparse vector (pure)": Pair(
-            GOOD, SparseVector(calibration="published", rho=RHO), SparseVector()
-        ),
+        "sparse vector (pure)": Pair(GOOD, FedSVT(rho=RHO), SparseVector()),
         "sparse vector (approximate)": Pair(
             GOOD,
-            SparseVector(delta=DELTA, calibration="published", rho=RHO),
+            FedSVT(delta=DELTA, rho=RHO),
             SparseVector(delta=DELTA),
         ),
-        "potential (pure)": Pair(GOOD, Potential(test="potential"), Potential()),
-        "potential (approximate)": Pair(
-            GOOD, Potential(delta=DELTA, test="potential"), Potential(delta=DELTA)
-        ),
+        "potential (pure)": Pair(GOOD, AsiPotential(), Potential()),
+        "potential (approximate)": Pair(GOOD, AsiPotential(delta=DELTA), Potential(delta=DELTA)),
         DOUBLING: Pair(GOOD, doubling_in_print(CLIENTS[GOOD], horizon), Doubling(), judged=False),
         PHASED: Pair(ANY, PhasedSelection(choice="exponential"), PhasedSelection(), judged=False),
     }
 
 
-def doubling_in_print(clients: int, horizon: int) -> SparseVector:
+def doubling_in_print(clients: int, horizon: int) -> FedSVT:
     """Algorithm 2 of Asi et al. up to its first draw, with the first guess L* = 1.
 
     It has the printed threshold and the printed noise of both sides.
@@ -104,7 +102,7 @@ def doubling_in_print(clients: int, horizon: int) -> SparseVector:
     each, unlucky = EPSILON / (2 * log(horizon)), RHO / horizon
     draws = 6 * ceil(log(EXPERTS)) + ceil(24 * log(1 / unlucky))
     threshold = clients + 4 * 2 * draws / each + 8 * log(2 * horizon**2 / unlucky) / each
-    return SparseVector(epsilon=each, calibration="published", switches=draws, threshold=threshold)
+    return FedSVT(epsilon=each, switches=draws, threshold=threshold)
 
 
 def label(name: str, side: str) -> str:

@@ -21,7 +21,7 @@ from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
-# Headings of the short list, by the package of a class or by the start of an experiment's ID.
+# Headings of the short list, by the package of a class or the start of an experiment's ID.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
         "sparse_vector": "one expert is never wrong, or rarely (doubling, potential)",
@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "gradient": "points instead of experts",
         "learning": "models",
         "baselines": "for comparison, without privacy",
+        "hedgerow_papers": "for comparison, as printed in papers",
     },
     "environments": {
         "recorded": "recorded data",
@@ -61,8 +62,9 @@ def _grouped(kind: str) -> dict[str, list[str]]:
     headings = GROUPS[kind]
     found: dict[str, list[str]] = {heading: [] for heading in (*headings.values(), OTHERS)}
     for name, thing in KINDS[kind].items():
-        place = thing.__module__.split(".")[2:3] if isinstance(thing, type) else name.split("-")[:1]
-        found[headings.get("".join(place), OTHERS)].append(name)
+        package, *rooms = thing.__module__.split(".") if isinstance(thing, type) else [""]
+        place = rooms[1] if package == "hedgerow" else package or name.split("-")[0]
+        found[headings.get(place, OTHERS)].append(name)
     return {heading: names for heading, names in found.items() if names}
 
 

@@ -1,49 +1,34 @@
 """Sparse vector for an unknown and possibly large best loss L*.
 
-After Algorithm 5 of Asi et al. 2023. There are two tests that end a run (the time between two
-draws):
+After Algorithm 5 of Asi et al. 2023. A run (the time between two draws) ends when its expert has
+lost more than a threshold, up to noise, as in `sparse_vector`, with weights by recency. If all
+draws of an epoch are used up, the best expert loses, too. Then a longer memory is worth more than a
+fast alarm: the next epoch has twice the draws and half the weights, and its runs are tested by
+their regret (`regret_test.py`).
 
-* Printed: the potential, the mean of exp(-rate * S(x)) over the experts x with losses S(x), has
-  fallen far enough, up to noise. This costs privacy in every later run, because all later runs
-  start from weights that depend on the record. And a run may never end although its expert loses
-  in every round (`proofs/potential.md#printed-test`).
-* Certified: the expert of the run has lost more than a threshold, up to noise, as in
-  `sparse_vector`, with weights by recency. If all draws of an epoch are used up, the best expert
-  loses, too. Then a longer memory is worth more than a fast alarm: the next epoch has twice the
-  draws and half the weights, and its runs are tested by their regret (`regret_test.py`).
+The printed algorithm tests the potential, the mean of exp(-rate * S(x)) over the experts x with
+losses S(x). This costs privacy in every later run, because all later runs start from weights that
+depend on the record. And a run may never end although its expert loses in every round
+(`proofs/potential.md#printed-test`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from math import ceil, log, sqrt
-from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
-from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.columns import Weights, further
 from hedgerow.algorithms.sparse_vector.plan import Draw
-from hedgerow.algorithms.sparse_vector.printed_potential import (
-    SLACK,
-    SLOWEST,
-    PotentialTest,
-    printed_cost,
-)
 from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
-from hedgerow.core.certificate import Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.certificate import Proof
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect, one_of
-from hedgerow.privacy.curves import promise
-from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
+from hedgerow.privacy.mechanisms import NoisyMax
 
 GROWTH = 2.0
 """The factor on the threshold from epoch to epoch, as in `proofs/potential.md#switches`."""
@@ -145,10 +130,6 @@ class Potential(AlgorithmSpec):
     every
         Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
         takes a multiple of it where more exchanges would bring nothing.
-    test
-        What ends a run. "expert" (default): the loss of its expert, with constants that spend the
-        budget by the tight proof. "potential": the printed test with the printed constants; the
-        certificate states what is proven and what the paper claims.
     switches
         Draws of an expert in the first epoch, at least 1. None (default): chosen from public
         values.
@@ -157,29 +138,24 @@ class Potential(AlgorithmSpec):
         chosen from public values. The certificate always follows the values that are used.
     front
         The share of a run's budget, in [0, 1], that goes to the draw at its end alone, in the first
-        epoch; it halves from epoch to epoch. None (default): chosen from public values. Only with
-        test="expert", as is `draw`.
+        epoch; it halves from epoch to epoch. None (default): chosen from public values.
     draw
         "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
         draw="exponential" and front=0 the loss is proven to have no factor log d on that of the
         best expert (`proofs/potential.md#switches`).
-    rate
-        The learning rate of the printed algorithm (eta in the paper), in [2^-24, 1000]. Only with
-        test="potential". None (default): the printed value.
     calibration
         "certified" (default), or "proved": the first epoch is that of
         `SparseVector(calibration="proved")`. Then the regret has a proven bound if one expert never
-        loses, and `front` and `draw` must be None. Only with test="expert".
+        loses, and `front` and `draw` must be None.
     early
         Whether there are also exchanges in the first `every` rounds, each twice as late as the one
-        before. None (default): yes, but not with test="potential".
+        before. True (default).
 
     Guarantee
     ---------
     One loss vector of one client in one round is protected from the public and from other clients,
     even if all of them collude, with the certified (epsilon, delta). The server is trusted: it
-    receives exact sums of losses. Proofs: `proofs/potential.md#whole-algorithm` for test="expert",
-    `proofs/potential.md#printed-cost` for test="potential".
+    receives exact sums of losses. Proof: `proofs/potential.md#whole-algorithm`.
 
     Examples
     --------
@@ -190,19 +166,14 @@ class Potential(AlgorithmSpec):
     >>> proved = hr.Potential(epsilon=10.0, calibration="proved").build(setting)
     >>> 10 < proved.regret_at_most < 11
     True
-    >>> printed = hr.Potential(epsilon=1.0, test="potential").build(setting)
-    >>> print(printed.certificate.peer.curve.words())
-    epsilon = 1.906, delta = 0
 
     References
     ----------
-    Asi et al. 2023, Algorithm 5. `proofs/potential.md` states which reading of the printed
-    constants is used.
+    Asi et al. 2023, Algorithm 5.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={
-            "published": {"test": "potential"},
             "proved": {"calibration": "proved"},
             "approximate": {"delta": 1e-6},
         },
@@ -210,43 +181,21 @@ class Potential(AlgorithmSpec):
             **SparseVector.traits.meanings,
             **MEANINGS,
             "switches": "changes of expert in the first epoch; each later one has twice as many",
-            "test": (
-                "what is compared with the threshold: the expert's loss (later its regret) or the "
-                "potential"
-            ),
-            "rate": "learning rate",
         },
     )
 
     epsilon: float = 1.0
     delta: float = 0.0
     every: int = 1
-    test: Literal["expert", "potential"] = "expert"
     switches: int | None = None
     threshold: float | None = None
-    rate: float | None = None
-    early: bool | None = None
+    early: bool = True
     front: float | None = None
     draw: Draw | None = None
     calibration: Literal["certified", "proved"] = "certified"
 
     def __post_init__(self) -> None:
-        proved = () if self.printed else ("proved",)
-        one_of(self, test=("expert", "potential"), calibration=("certified", *proved))
-        self._first_epoch()  # checks the parameters that both share
-        if self.printed:
-            for name in ("front", "draw"):
-                value = getattr(self, name)
-                expect(value is None, name, value, 'to be None with test="potential"')
-        if self.rate is not None:
-            expect(self.printed, "rate", self.rate, 'to be None unless test="potential"')
-            between("rate", self.rate, SLOWEST, 1e3)
-        expect(not (self.printed and self.early), "early", self.early, "with test='expert' only")
-
-    @property
-    def printed(self) -> bool:
-        """Whether the printed test and constants are used."""
-        return self.test == "potential"
+        self._first_epoch()  # checks the parameters, which both share
 
     def _first_epoch(self) -> SparseVector:
         """`SparseVector` with the same parameters and a best loss of 0."""
@@ -254,17 +203,10 @@ class Potential(AlgorithmSpec):
 
     def audit_variants(self) -> tuple[Potential, ...]:
         """Variants whose tiny games have several epochs and come close to the certificate."""
-        if self.printed:
-            first = replace(self, epsilon=12.0, every=1, rate=12.0, threshold=0.5)
-            return (replace(first, switches=1), replace(first, epsilon=3.0, rate=2.0, switches=2))
         first = replace(self, epsilon=24.0, every=1, threshold=1.0, switches=2)
         return (first, replace(first, epsilon=3.0, switches=1, threshold=0.5))
 
     def resolve(self, setting: Setting) -> Algorithm:
-        check_interval(self.every, setting)
-        return self._as_printed(setting) if self.printed else self._certified(setting)
-
-    def _certified(self, setting: Setting) -> Algorithm:
         known = self._first_epoch().build(setting)
         alike = known.server
         assert isinstance(alike, RecencySelector)
@@ -289,54 +231,3 @@ class Potential(AlgorithmSpec):
             log_likelihood=server.log_likelihood,
             parameters={**known.parameters, **server.shown()},
         )
-
-    def _as_printed(self, setting: Setting) -> Algorithm:
-        server = self._printed(setting)
-        curve = printed_cost(server.switches, server.sparse, server.selection.epsilon, self.delta)
-        return Algorithm(
-            name="potential",
-            setting=setting,
-            client=Follower(setting.experts),
-            server=server,
-            certificate=trusted_server(
-                setting=setting,
-                curve=curve,
-                claimed=promise(self.epsilon, self.delta) if self.rate is None else None,
-                proof=Proof("potential.md", "printed-cost"),
-                calibration="published",
-                channels=CHANNELS,
-                mechanisms=(
-                    server.sparse.threshold_noise,
-                    server.sparse.comparison,
-                    server.selection,
-                ),
-            ),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            broadcasts=current_expert(server.schedule, setting),
-            supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
-            parameters={**server.shown(), **server.schedule.shown(setting)},
-        )
-
-    def _printed(self, setting: Setting) -> PotentialTest:
-        """The printed constants.
-
-        K = 2 ln d, eps0 = eps / K (with delta > 0: eps / sqrt(K ln(1/delta))),
-        eta = eps0 / (56 ln T), and the logarithm of the potential falls by 2.
-        """
-        switches = self.switches or max(1, ceil(2 * log(setting.experts)))
-        each = self.epsilon / (
-            switches if self.delta == 0 else sqrt(switches * log(1 / self.delta))
-        )
-        rate = each / (56 * log(max(2, setting.rounds))) if self.rate is None else self.rate
-        expect(rate >= SLOWEST, "rate", rate, f">= {SLOWEST}")
-        threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
-        sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
-        selection = ExponentialMechanism("selection", 2 * rate)
-        schedule = Schedule(self.every)
-        return PotentialTest(setting.experts, schedule, switches, threshold, 0.0, sparse, selection)

@@ -8,7 +8,7 @@ expert since it was drawn and L is the threshold. If the test is positive, it dr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, nextafter
+from math import log
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,16 +18,10 @@ from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.layout import Extended, UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
-from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import largest_range
-from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
-from hedgerow.privacy.composition.steps import AfterPureStep, pure_sum
-from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
 SHORT_RUN = 256  # exchanges
@@ -278,46 +272,3 @@ class Selector:
             state, queries = self.next_run(state, sent.expert, np.inf), []
         last, limit = self.test(state.switches), self.limit(state.switches)
         return float(result + last.log_probability(queries, limit, ended=False))
-
-
-def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) -> PureDP:
-    """Pure cost: the sparse-vector part once, plus one selection per switch.
-
-    Proof: `proofs/sparse_vector.md#whole-algorithm`.
-    """
-    return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
-
-
-def approximate_cost(
-    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
-) -> PrivacyCurve:
-    """Approximate cost: the sparse-vector part, then adaptive selections of bounded range.
-
-    Proof: `proofs/sparse_vector.md#approximate-dp`.
-    """
-    if selection_epsilon > WIDEST:  # not in the recursion's tables, and it would gain nothing
-        return total_cost(switches, sparse, selection_epsilon)
-    return Quoted(
-        AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta
-    )
-
-
-def cost(
-    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
-) -> PrivacyCurve:
-    """The privacy cost of the whole game: pure if delta = 0."""
-    if delta == 0:
-        return total_cost(switches, sparse, selection_epsilon)
-    return approximate_cost(switches, sparse, selection_epsilon, delta)
-
-
-def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThreshold) -> float:
-    """The largest epsilon per selection that the budget allows after the sparse-vector part."""
-    eta = (epsilon - sparse.curve.bound) / switches
-    if delta > 0 and eta < WIDEST:
-        eta = largest_range(
-            switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4
-        )
-    while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # one last bit, if any
-        eta = nextafter(eta, 0.0)
-    return eta

@@ -8,11 +8,11 @@ the second. A server that remembers the first epoch reveals twice as much.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
-from hedgerow.algorithms.sparse_vector.printed_potential import SLACK, PotentialTest
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
@@ -36,14 +36,12 @@ from hedgerow.audits.cases.recency import (
 )
 from hedgerow.audits.drawn import CUT
 from hedgerow.core.setting import Setting
-from hedgerow.privacy.curves import PureDP
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
-PRINTED = 1.0
-ANSWERS, THRESHOLD = "answers of one run alone", "threshold noise of one run alone"
+ANSWERS = "answers of one run alone"
 
 
-def _two_epochs(server: Selector) -> Streams:
+def two_epochs(server: Selector) -> Streams:
     """Two epochs, all of whose exchanges draw expert 0; with weights by recency the dearest run."""
     if isinstance(server, RecencySelector):
         return worst_streams(server, dearest(server))
@@ -59,23 +57,17 @@ def _too_fast(server: Growing) -> Growing:
     return replace(server, weights=replace(server.weights, later=(fast,)))
 
 
-def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
-    """The spec that the audit plays: a half-integer threshold, a small guess for doubling, and a
-    rate at which the draws of the printed test cost more than its answers.
-
-    Queries are whole numbers, so none equals the threshold. A small guess hides little.
-    """
-    plain = replace(spec, every=1)
-    if isinstance(plain, Potential) and plain.printed:  # printed draws are far below the test
-        plain = replace(plain, rate=max(PRINTED, plain.rate or 0.0))
-    level = min(50, max(1, int(in_every_round(plain.build(SETTING)).threshold)))
-    played = replace(plain, threshold=level + 0.5)
-    return replace(played, first_guess=0.5) if isinstance(played, Doubling) else played
+def half_integer(spec: Any) -> Any:
+    """The spec with a half-integer threshold: queries are whole numbers, so none equals it."""
+    level = min(50, max(1, int(in_every_round(spec.build(SETTING)).threshold)))
+    return replace(spec, threshold=level + 0.5)
 
 
 def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     """The null case, then the certificate's worst cases, then the bugs that must be caught."""
-    played = _for_audit(spec)
+    played = half_integer(replace(spec, every=1))
+    if isinstance(played, Doubling):
+        played = replace(played, first_guess=0.5)  # a small guess hides little
     algorithm = played.build(SETTING)
     server = in_every_round(algorithm)
     sparse, certified = server.sparse, peer_curve(algorithm)
@@ -83,14 +75,13 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         weights = replace(server.weights, later=server.weights.later[:1])
         server, certified = replace(server, weights=weights), weights.cost(server.delta)
         algorithm = with_curve(algorithm, certified)
-    printed = isinstance(server, PotentialTest)
     made = ExactCases(
         algorithm,
         certified,
-        _two_epochs(server),
-        PureDP((1 + SLACK) / sparse.threshold_scale) if printed else sparse.curve,
+        two_epochs(server),
+        sparse.curve,
         many_belows_of(server, SETTING),
-        THRESHOLD if printed else ANSWERS,
+        ANSWERS,
         changes(spec, played),
     )
 
@@ -100,12 +91,7 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         made.answers("many belows", server, "holds"),
         made.answers("four fifths of the threshold noise", thin, "violated"),
     )
-    if not isinstance(server, RecencySelector):
-        return (
-            *found,
-            made.whole("worst transcript, two epochs", server, "holds"),
-            made.whole("four fifths of the selection noise", less_selection(server), "violated"),
-        )
+    assert isinstance(server, RecencySelector)
     dear = server.weights.of(dearest(server))
     less = less_selection(server)
     found = (

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, log
+from typing import Any
 
 import numpy as np
 
@@ -111,20 +112,21 @@ def _one_switch(server: Selector, clients: int) -> tuple[np.ndarray, np.ndarray]
     return first, second
 
 
-def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
+def cases(spec: Any) -> tuple[AuditCase, ...]:
     """The null case, then the certificate's worst cases, then the bugs that must be caught.
 
-    The loss of the best expert is set to 0, because a larger one hides data below it. The threshold
-    and the number of clients do not affect the privacy cost.
+    The spec is a `SparseVector`, or another with its parameters and a `Selector`. The loss of the
+    best expert is set to 0, because a larger one hides data below it. The threshold and the number
+    of clients do not affect the privacy cost.
     """
     return (
         *_exact(spec),
-        *(_many_draws(spec) if spec.delta > 0 and not spec.stops else ()),
+        *(_many_draws(spec) if spec.delta > 0 and isinstance(spec, SparseVector) else ()),
         *_real_runs(spec),
     )
 
 
-def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
+def _exact(spec: Any) -> tuple[AuditCase, ...]:
     plain = replace(spec, best_loss=0.0, every=1)
     level = max(1, int(in_every_round(plain.build(SETTING)).threshold))
     played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none equals it
@@ -206,7 +208,7 @@ def _many_draws(spec: SparseVector) -> tuple[AuditCase, ...]:
     )
 
 
-def _real_runs(spec: SparseVector) -> tuple[AuditCase, ...]:
+def _real_runs(spec: Any) -> tuple[AuditCase, ...]:
     """One switch, whose real runs must follow the likelihood; it is nearly certain."""
     clients = 64
     played = replace(

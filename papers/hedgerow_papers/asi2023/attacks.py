@@ -1,0 +1,41 @@
+"""Audit cases for the printed potential: the worst transcript of two epochs, and less noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hedgerow.audits.case import AuditCase, changes
+from hedgerow.audits.cases.parts import ExactCases, in_every_round, less_selection, peer_curve
+from hedgerow.audits.cases.recency import many_belows_of
+from hedgerow.audits.cases.restarting import SETTING, half_integer, two_epochs
+from hedgerow.audits.drawn import CUT
+from hedgerow.privacy.curves import PureDP
+from hedgerow_papers.asi2023.potential import SLACK, AsiPotential
+
+RATE = 1.0  # printed draws are far below the test: here they cost more than its answers
+THRESHOLD = "threshold noise of one run alone"
+
+
+def potential(spec: AsiPotential) -> tuple[AuditCase, ...]:
+    """The null case, the certificate's worst cases, and bugs that must be caught."""
+    played = half_integer(replace(spec, every=1, rate=max(RATE, spec.rate or 0.0)))
+    algorithm = played.build(SETTING)
+    server = in_every_round(algorithm)
+    sparse = server.sparse
+    made = ExactCases(
+        algorithm,
+        peer_curve(algorithm),
+        two_epochs(server),
+        PureDP((1 + SLACK) / sparse.threshold_scale),
+        many_belows_of(server, SETTING),
+        THRESHOLD,
+        changes(spec, played),
+    )
+    thin = replace(server, sparse=replace(sparse, threshold_scale=CUT * sparse.threshold_scale))
+    return (
+        made.null(server),
+        made.answers("many belows", server, "holds"),
+        made.answers("four fifths of the threshold noise", thin, "violated"),
+        made.whole("worst transcript, two epochs", server, "holds"),
+        made.whole("four fifths of the selection noise", less_selection(server), "violated"),
+    )
