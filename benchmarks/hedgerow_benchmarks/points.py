@@ -98,14 +98,14 @@ class Keeper(Follower):
 
 def wandering(setting: Setting, every: int = 64) -> Algorithm:
     """Return an algorithm that does nothing but play points."""
-    built = GradientDescent(every=every).build(setting)
+    built = GradientDescent(every=every, early=False).build(setting)
     player = Player(setting.experts, setting.family)
     return replace(built, client=player, server=Wanderer(setting.experts, every))
 
 
 def keeping(setting: Setting) -> Algorithm:
     """Return an algorithm whose clients keep all their records."""
-    built = GradientDescent(every=64).build(setting)
+    built = GradientDescent(every=64, early=False).build(setting)
     keeper = Keeper(setting.experts, setting.family)
     return replace(built, client=keeper, server=Wanderer(setting.experts, 64))
 
