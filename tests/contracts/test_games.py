@@ -58,8 +58,8 @@ NO_CLAIM = (
 NOT_APPLICABLE: dict[str, tuple[str, ...]] = {  # besides those
     "silo": ("within the budget",),
     "silo, two stays": ("within the budget",),
-    "points": ("within the budget", "anytime", "public is public"),
-    "points, compiled": ("within the budget", "anytime", "public is public"),
+    "points": ("within the budget", "anytime", "public is public", "a lying server"),
+    "points, compiled": ("within the budget", "anytime", "public is public", "a lying server"),
     "population": ("anytime",),
     "population, whole clients": ("anytime",),
 }

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Side
+from hedgerow.core.broadcast_range import Between
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -217,6 +218,7 @@ class Population(AlgorithmSpec):
             certificate=Certificate("local", "certified", guarantees, channels, (noise,), "sum"),
             upload=Report,
             broadcast=Leader,
+            broadcasts={"rounds": Between(1, 1), "expert": Between(0, setting.experts - 1)},
             decider=Decider(),
             supports=frozenset({Feature.SOME_REPORT}),
         )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Side
+from hedgerow.core.broadcast_range import Between
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -242,6 +243,7 @@ class Silo(AlgorithmSpec):
             certificate=Certificate("local", "certified", guarantees, channels, (noise,), "sum"),
             upload=Report,
             broadcast=Leader,
+            broadcasts={"rounds": Between(1, 1), "hospital": Between(0, setting.experts - 1)},
             decider=Sender(),
             combine="each",
             supports=frozenset({Feature.SIDE_INFORMATION}),
