@@ -97,11 +97,11 @@ class Event(Unit):
     def words(self) -> str:
         several = self.record.each > 1
         name = f"of the {self.record.each} {self.record.plural}" if several else self.record.name
-        return f"one {name} of one client in one round"
+        return f"one {name} of one client in one round{_aside(self.record)}"
 
     def adjacency(self) -> str:
         what = f"one {self.record.name} {self.record.placed}"
-        return f"replace {what} of one client in one round"
+        return f"replace {what} of one client in one round{_stays(self.record)}"
 
     def formula(self) -> str:
         if self.record.each > 1:  # several records of a client in one round: one of them changes
@@ -127,14 +127,15 @@ class Person(Unit):
 
     def words(self) -> str:
         if self.appearances == 1:
-            return "one person with one record"
+            return f"one person with one record{_aside(self.record)}"
         where = "across clients" if self.may_span_clients else "at one client"
-        return f"one person with at most {self.appearances} records {where}"
+        most = f"at most {self.appearances} records {where}"
+        return f"one person with {most}{_aside(self.record)}"
 
     def adjacency(self) -> str:
         where = "of any clients" if self.may_span_clients else "of one client"
         what = f"{self._most} {self.record.placed}"
-        return f"replace at most {what}, all of one person, {where}"
+        return f"replace at most {what}, all of one person, {where}{_stays(self.record)}"
 
     def formula(self) -> str:
         where = "" if self.may_span_clients else " and at one client"
@@ -153,11 +154,11 @@ class Site(Unit):
     noun: ClassVar[str] = "client"
 
     def words(self) -> str:
-        return "all the data of one client"
+        return f"all the data of one client{_aside(self.record)}"
 
     def adjacency(self) -> str:
         what = f"{self.record.plural} {self.record.placed}"
-        return f"replace all {what} of one client"
+        return f"replace all {what} of one client{_stays(self.record)}"
 
     def formula(self) -> str:
         return (
@@ -196,6 +197,15 @@ class Part(Unit):
 
     def formula(self) -> str:
         return f"{self.of.formula()}, which {self.moves} in the l2 norm"
+
+
+def _aside(record: Record) -> str:
+    """Say what is not protected."""
+    return f" ({record.public} are public)" if record.public else ""
+
+
+def _stays(record: Record) -> str:
+    return f"; {record.public} are public and stay the same" if record.public else ""
 
 
 def _unchanged(record: Record) -> str:
@@ -278,6 +288,7 @@ PUBLIC_ANSWERS = Assumption(
 def no_carry_over(record: Record) -> Assumption:
     """The assumption that a record has no influence on later ones except through the game."""
     later = record.charges if record.holds_charges else record.plural
+    later += f" and {record.public}" if record.public else ""
     text = f"later {later} depend on the protected record only through what was broadcast"
     return Assumption("NO_CARRY_OVER", text)
 

@@ -1,14 +1,15 @@
-"""Convex loss families for points: squared error, Huber, logistic, cross-entropy.
+"""Convex loss families for points: squared, absolute and pinball error, Huber, logistic, ...
 
-The first three charge a function of one number, the score <features, point>. They share everything
-but this function and its derivatives.
+All but cross-entropy charge a function of one number, the score <features, point>. They share
+everything but this function and its derivatives.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from math import log, log1p, sqrt
+from math import inf, log, log1p, sqrt
+from typing import ClassVar
 
 import numpy as np
 
@@ -67,8 +68,14 @@ class Scored(Family):
         """Return the largest absolute slope where scores are at most `score` in absolute value."""
 
     @property
+    def slopes(self) -> tuple[float, float]:
+        """The least and the largest slope."""
+        most = self.steepest(self.largest_score)
+        return -most, most
+
+    @property
     def most_bent(self) -> float:
-        """The largest second derivative."""
+        """The largest second derivative; infinite where the slope jumps."""
         return 1.0
 
     @property
@@ -126,7 +133,10 @@ class Scored(Family):
         score = self.feature_norm * reach
         # a dot product and a difference of numbers up to the largest score and target
         off = (width + 2) * EPS * (score + self.largest_target)
-        # a wrong score changes the charge by the slope, and the slope by the bend
+        # a wrong score changes the charge by the slope, and the slope by the bend. Where the slope
+        # jumps, what is computed is a subgradient at a score nearby, which costs the charge twice.
+        if self.most_bent == inf:
+            return Rounding(2 * self.steepest(score) * off, 0.0)
         return Rounding(self.steepest(score) * off, self.feature_norm * self.most_bent * off)
 
     def check(
@@ -287,6 +297,124 @@ class Huber(Scored):
 
     def bend(self, score: Array, target: Array) -> Array:
         return (np.abs(score - target) <= self.threshold).astype(float)
+
+
+@dataclass(frozen=True)
+class Pinball(Scored):
+    """Charge the quantile loss of the residual, `(1 - q) r` if r = score - target > 0, else `-q r`.
+
+    It is least, on average, at the q-quantile of the target. Records are `(features..., target)`.
+
+    Parameters
+    ----------
+    feature_norm
+        The largest Euclidean norm of features.
+    radius
+        The largest Euclidean norm of points.
+    target
+        The largest absolute target.
+    quantile
+        The level q, in (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> family = hr.Pinball(target=4.0, quantile=0.75)
+    >>> family.value(np.array([[1.0, 2.0], [1.0, 0.0]]), np.ones((2, 1))).tolist()
+    [0.75, 0.25]
+    """
+
+    target: float = 1.0
+    quantile: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("target", self.target)
+        expect(0 < self.quantile < 1, "quantile", self.quantile, "in (0, 1)")
+
+    @property
+    def largest_target(self) -> float:
+        return self.target
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return -self.quantile, 1 - self.quantile
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, max(map(abs, self.slopes)) * (self.largest_score + self.target))
+
+    def steepest(self, score: float) -> float:
+        return max(map(abs, self.slopes))
+
+    @property
+    def most_bent(self) -> float:
+        return inf
+
+    def charge(self, score: Array, target: Array) -> Array:
+        residual, (low, high) = score - target, self.slopes
+        return np.maximum(low * residual, high * residual)
+
+    def slope(self, score: Array, target: Array) -> Array:
+        low, high = self.slopes
+        return np.where(score > target, high, low)
+
+    def bend(self, score: Array, target: Array) -> Array:
+        return np.zeros(np.broadcast_shapes(score.shape, target.shape))
+
+
+@dataclass(frozen=True)
+class AbsoluteError(Scored):
+    """Charge `|<features, point> - target|`, with records `(features..., target)`.
+
+    Parameters
+    ----------
+    feature_norm
+        The largest Euclidean norm of features.
+    radius
+        The largest Euclidean norm of points.
+    target
+        The largest absolute target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> family = hr.AbsoluteError(feature_norm=2.0)
+    >>> float(family.value(np.array([2.0, 0.0, 1.0]), np.array([0.25, 0.5])))
+    0.5
+    """
+
+    target: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("target", self.target)
+
+    @property
+    def largest_target(self) -> float:
+        return self.target
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, self.largest_score + self.target)
+
+    def steepest(self, score: float) -> float:
+        return 1.0
+
+    @property
+    def most_bent(self) -> float:
+        return inf
+
+    def charge(self, score: Array, target: Array) -> Array:
+        return np.abs(score - target)
+
+    def slope(self, score: Array, target: Array) -> Array:
+        return np.where(score > target, 1.0, -1.0)
+
+    def bend(self, score: Array, target: Array) -> Array:
+        return np.zeros(np.broadcast_shapes(score.shape, target.shape))
 
 
 @dataclass(frozen=True)
@@ -451,30 +579,17 @@ class CrossEntropy(Family):
 
 
 @dataclass(frozen=True)
-class OnSimplex(Family):
-    """The charge of another family, for points of the simplex instead of a ball.
+class Weighted(Family):
+    """The charge of another family, for points of the simplex: the weights of experts."""
 
-    The features are then forecasts of experts, and the point is the weight of each expert.
-
-    Parameters
-    ----------
-    of
-        `SquaredError`, `Huber` or `Logistic`, with a radius of at least 1: no point of the simplex
-        is longer.
-
-    Examples
-    --------
-    >>> import hedgerow as hr
-    >>> family = hr.OnSimplex(hr.Huber())
-    >>> family.domain, family.gradient_bound("linf", width=3)
-    (Simplex(), 0.5)
-    """
+    kinds: ClassVar[tuple[type[Scored], ...]] = ()
 
     of: Scored
 
     def __post_init__(self) -> None:
-        if not isinstance(self.of, Scored):
-            raise InvalidValue(f"Expected SquaredError, Huber or Logistic, got {self.of!r}.")
+        if not isinstance(self.of, self.kinds):
+            *able, last = (kind.__name__ for kind in self.kinds)
+            raise InvalidValue(f"Expected {', '.join(able)} or {last}, got {self.of!r}.")
         expect(self.of.radius >= 1, "radius", self.of.radius, ">= 1 with points of the simplex")
 
     @property
@@ -517,6 +632,29 @@ class OnSimplex(Family):
 
     def clip(self, records: Array) -> Clipped:
         return self.of.clip(records)
+
+
+@dataclass(frozen=True)
+class OnSimplex(Weighted):
+    """The charge of another family, for points of the simplex instead of a ball.
+
+    The features are then forecasts of experts, and the point is the weight of each expert.
+
+    Parameters
+    ----------
+    of
+        `SquaredError`, `Huber` or `Logistic`, with a radius of at least 1: no point of the simplex
+        is longer.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> family = hr.OnSimplex(hr.Huber())
+    >>> family.domain, family.gradient_bound("linf", width=3)
+    (Simplex(), 0.5)
+    """
+
+    kinds: ClassVar[tuple[type[Scored], ...]] = (SquaredError, Huber, Logistic)
 
 
 FAMILIES: dict[str, type[Family]] = {

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from hedgerow.core import batch, convex, domain, losses
+from hedgerow.core import batch, combination, convex, domain, losses
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import Family
 
 FAMILIES = {
     name: value
-    for module in (losses, convex, batch, domain)
+    for module in (losses, convex, combination, batch, domain)
     for name, value in vars(module).items()
     if isinstance(value, type) and value.__module__ == module.__name__
 }

@@ -25,6 +25,9 @@ class Record:
         The smallest and the largest charge; a record outside its space is refused.
     each
         How many of them a client holds in one round. Default: 1.
+    public
+        What else a client holds about a round and everybody may know, such as "forecasts"; it is
+        not protected. Default: nothing.
 
     Examples
     --------
@@ -40,6 +43,7 @@ class Record:
     charge: str = "loss"
     bounds: tuple[float, float] = (0.0, 1.0)
     each: int = 1
+    public: str = ""
 
     def at(self, place: str, prime: str = "") -> str:
         """The record of a client and a round in a formula."""
@@ -105,6 +109,17 @@ def example(bounds: tuple[float, float], space: str, answer: str = "target") -> 
     """
     meaning = f"features and a {answer} at one client in one round"
     return Record("example", "z", space, meaning, "loss", bounds)
+
+
+def secret_target(bounds: tuple[float, float], most: float) -> Record:
+    """A record of public forecasts and a secret target; only the target is protected.
+
+    >>> secret_target((0.0, 9.0), 8.0).placed
+    'y_(i,t) in [-8,8]'
+    """
+    meaning = "what came true at one client in one round, which forecasts were made of"
+    space = f"in [{-most:g},{most:g}]"
+    return Record("target", "y", space, meaning, "loss", bounds, public="forecasts")
 
 
 def distribution(bounds: tuple[float, float]) -> Record:
