@@ -22,6 +22,7 @@ from hedgerow.privacy.mechanisms import (
     GaussianNoise,
     KNorm,
     NoisyMax,
+    RandomisedResponse,
 )
 from hedgerow.privacy.mechanisms.shares import GaussianShare
 
@@ -31,6 +32,7 @@ DISCRETE = [
     (NoisyMax("s", "exponential", 2.0), SCORES),
     (NoisyMax("s", "gumbel", 2.0, monotone=True), SCORES),
     (Coin("keep", 0.5, 1.0), 0.75),
+    (RandomisedResponse("answer", 0.7), -1.0),
     (Comparison("query", "laplace", 2.0), -1.0),
     (Comparison("query", "exponential", 2.0), -1.0),
 ]

@@ -44,6 +44,7 @@ from hedgerow.privacy.mechanisms import (
     KNorm,
     LaplaceMax,
     NoisyMax,
+    RandomisedResponse,
 )
 from hedgerow.privacy.odometer import BudgetSpent, Filter, Odometer
 from hedgerow.privacy.secure import SecureNoise
@@ -68,6 +69,7 @@ __all__ = [
     "Odometer",
     "PureComposition",
     "PureDP",
+    "RandomisedResponse",
     "SecureNoise",
     "ZeroConcentratedDP",
     "appearances",

@@ -12,6 +12,7 @@ Every one has a `log_density` of one release. Private choices also have `probabi
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law
 from hedgerow.privacy.mechanisms.coin import Coin
 from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
+from hedgerow.privacy.mechanisms.response import RandomisedResponse
 from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, LaplaceMax, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
@@ -27,4 +28,5 @@ __all__ = [
     "LaplaceMax",
     "Law",
     "NoisyMax",
+    "RandomisedResponse",
 ]
