@@ -15,6 +15,8 @@ from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
 from .algorithms.learning.model import Model as Model
 from .algorithms.learning.models import convolutional as convolutional
 from .algorithms.learning.online_sgd import OnlineSGD as OnlineSGD
+from .algorithms.mixture.private_mixture import Mixture as Mixture
+from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
@@ -28,10 +30,14 @@ from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS
 from .core.batch import Batch as Batch
 from .core.certificate import Observer as Observer
+from .core.combination import Combination as Combination
+from .core.combination import QuantileCombination as QuantileCombination
+from .core.convex import AbsoluteError as AbsoluteError
 from .core.convex import CrossEntropy as CrossEntropy
 from .core.convex import Huber as Huber
 from .core.convex import Logistic as Logistic
 from .core.convex import OnSimplex as OnSimplex
+from .core.convex import Pinball as Pinball
 from .core.convex import SquaredError as SquaredError
 from .core.domain import Ball as Ball
 from .core.domain import Simplex as Simplex

@@ -20,11 +20,13 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "gradient_descent": "hedgerow.algorithms.baselines.gradient_descent:GradientDescent",
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
         "limited_updates": "hedgerow.algorithms.gradient.limited_updates:LimitedUpdates",
+        "mixture": "hedgerow.algorithms.mixture.private_mixture:Mixture",
         "noisy_ftrl": "hedgerow.algorithms.gradient.noisy_ftrl:NoisyFTRL",
         "online_sgd": "hedgerow.algorithms.learning.online_sgd:OnlineSGD",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "private_hedge": "hedgerow.algorithms.dartboard.private_hedge:PrivateHedge",
+        "private_mixture": "hedgerow.algorithms.mixture.private_mixture:PrivateMixture",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
         "running_leader": "hedgerow.algorithms.correlated.running_leader:RunningLeader",
         "shrinking_dartboard": (

@@ -1,0 +1,189 @@
+"""Private combination of forecasts: weights are learned from one randomised bit for each target.
+
+Forecasters combine, they do not pick. Forecasts are public, and what came true is secret. For the
+absolute error the secret part of a gradient is one bit: was the combination too high? It is sent by
+randomised response. Each target enters one bit, so nothing adds up over rounds, nobody is trusted,
+and no horizon is needed. Proofs: `proofs/private_mixture.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hedgerow.algorithms.mixture.games import combination_games
+from hedgerow.algorithms.mixture.roles import Answer, Answering, Learning, Weights
+from hedgerow.algorithms.shared.noisy_reports import noisy_reports
+from hedgerow.core.certificate import Channel, Proof, not_private
+from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
+from hedgerow.core.environment import Feature
+from hedgerow.core.games import Games
+from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
+from hedgerow.core.validate import check_budget
+from hedgerow.privacy.mechanisms import RandomisedResponse
+
+PROOF = "private_mixture.md"
+PUBLIC = {
+    "Answer.forecasts": Channel.UPLOADS,
+    "Answer.middle": Channel.UPLOADS,
+    "Weights.rounds": Channel.TIMING,
+    "Weights.point": Channel.BROADCASTS,
+}
+SUPPORTS = frozenset({Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS})
+FAMILIES = (Combination, QuantileCombination)
+
+
+@dataclass(frozen=True)
+class PrivateMixture(AlgorithmSpec):
+    r"""Combine public forecasts with weights learned from one randomised bit for each target.
+
+    After each round a client says whether the combination was too high; the answer is turned with
+    chance $1/(1 + e^\varepsilon)$. Weights are exponential in noisy sums of gradients, shrunk
+    towards the plain average as far as these may be noise.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+
+    Guarantee
+    ---------
+    One target of one client in one round is protected with epsilon and delta = 0, from every
+    observer together: the server, even if it lies, all other clients and the public. Forecasts are
+    not protected. There is no horizon. Proof: `proofs/private_mixture.md#privacy`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=53, experts=12, horizon=None, family=hr.Combination())
+    >>> algorithm = hr.PrivateMixture(epsilon=1.0).build(setting)
+    >>> algorithm.certificate.server.curve.stated(), algorithm.certificate.trust
+    ((1.0, 0.0), 'local')
+    >>> algorithm.certificate.public.unit.words()
+    'one target of one client in one round (forecasts are public)'
+
+    References
+    ----------
+    Warner 1965 (randomised response); Wintenberger 2017 and Gaillard et al. (mixtures of
+    forecasters); James and Stein 1961 (shrinkage).
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        anytime=True,
+        families=FAMILIES,
+        family=Combination(),
+        meanings={
+            "turned": "chance that an answer is turned",
+            "gain": "what an answer is multiplied by, so that it is right on average",
+        },
+    )
+
+    epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, 0.0)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        response = RandomisedResponse("answer", self.epsilon)
+        certificate = noisy_reports(
+            setting=setting,
+            reporting=response,
+            report="Answer.sign",
+            announced=PUBLIC,
+            curve=response.curve,
+            proof=Proof(PROOF, "privacy"),
+            composition="sum",
+            entered=1,
+            separate=True,
+        )
+        family = _family(setting)
+        gain = response.gain
+        # a rounded slope has a variance of up to 1 by itself, and a wider moment bound
+        spare = gain**2 - (1.0 if family.jumps else 0.0)
+        variance = 2 * gain / self.epsilon if family.jumps else gain**2
+        return Algorithm(
+            name="private_mixture",
+            setting=setting,
+            client=Answering(setting.experts, family, response),
+            server=_server(setting, gain, spare, variance),
+            certificate=certificate,
+            upload=Answer,
+            broadcast=Weights,
+            plays="point",
+            combine="each",
+            supports=SUPPORTS,
+            free_noise=frozenset({"level", "rounding"}),
+            ranges=_ranges(setting),
+            closing=ANY_CLOSING,
+            parameters={"turned": response.turned, "gain": gain},
+        )
+
+    def games(self) -> Games:
+        """Return games of combinations: neighbours differ in one target."""
+        return combination_games()
+
+
+@dataclass(frozen=True)
+class Mixture(AlgorithmSpec):
+    """Combine public forecasts as `PrivateMixture` does, but with exact answers. Not private.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=53, experts=12, horizon=None, family=hr.Combination())
+    >>> hr.Mixture().build(setting).certificate.trust
+    'none'
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True, families=FAMILIES, family=Combination())
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        reason = "clients send the server exact slopes, which show on which side a target lies"
+        channels = {"Answer.sign": Channel.UPLOADS, **PUBLIC}
+        return Algorithm(
+            name="mixture",
+            setting=setting,
+            client=Answering(setting.experts, _family(setting)),
+            server=_server(setting, 1.0, 0.0, 0.0),
+            certificate=not_private(reason, channels, setting.family.record),
+            upload=Answer,
+            broadcast=Weights,
+            plays="point",
+            combine="each",
+            supports=SUPPORTS,
+            free_noise=frozenset({"level"}),
+            ranges=_ranges(setting),
+        )
+
+    def games(self) -> Games:
+        """Return games of combinations."""
+        return combination_games()
+
+
+def _family(setting: Setting) -> PublicForecasts:
+    assert isinstance(setting.family, PublicForecasts)
+    return setting.family
+
+
+def _server(setting: Setting, gain: float, spare: float, variance: float) -> Learning:
+    slopes = _family(setting).slopes
+    half = (slopes[0][1] - slopes[0][0]) / 2  # the same at every level
+    steepest = max(max(map(abs, pair)) for pair in slopes)
+    return Learning(setting.experts, half, steepest, gain, spare, variance)
+
+
+def _ranges(setting: Setting) -> dict[str, Range]:
+    """Where honest answers lie: forecasts minus their mean are no longer than before."""
+    family = _family(setting)
+    longest, middles = 2 * family.longest, [(low + high) / 2 for low, high in family.slopes]
+
+    def within(width: int | None, low: float, high: float) -> Range:
+        return Range(width, low, high, per_round=False, exact=False)
+
+    return {
+        "sign": within(None, -1.0, 1.0),
+        "forecasts": within(setting.experts, -longest, longest),
+        "middle": within(None, min(middles), max(middles)),
+    }
