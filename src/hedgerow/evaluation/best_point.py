@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import EPS, FEW, Family
 from hedgerow.core.validate import at_least, positive
+from hedgerow.evaluation.cutting_planes import Plane, least_by_planes
 
 PIECE = 2**12  # records evaluated at a time
 MOST_PASSES = 200
@@ -110,7 +112,9 @@ def _evaluate(family: Family, width: int, replay: Replay, point: Array) -> _Plac
     gradient_error = records * rounding.gradient + steps * gradient_size
     slope = float(length(gradient))
     off = (width + FEW) * EPS * domain.diameter
-    steeper = gradient_error + records * family.smoothness("l2", width) * off
+    smooth = family.smoothness("l2", width)
+    jump = 2 * family.gradient_bound("l2", width)  # no two gradients differ by more
+    steeper = gradient_error + records * (jump if smooth == inf else smooth * off)
     gap = max(0.0, float(gradient @ point - domain.linear_minimum(gradient)[1]))
     return _Place(
         point,
@@ -246,6 +250,8 @@ def best_point(
     positive("tolerance", tolerance)
     at_least("most_passes", most_passes, 1)
     domain = family.domain
+    if family.smoothness("l2", width) == inf:
+        return _with_jumps(family, width, replay, tolerance, most_passes)
     at = best = _evaluate(family, width, replay, domain.centre(width))
     low, passes, stalls = at.low, 1, 0
     if not at.records:
@@ -272,3 +278,25 @@ def best_point(
         damping = damping if damping >= smooth * FIRST_DAMPING else 0.0
     total = min(best.total, best.records * family.bounds[1])  # no charge is larger
     return BestPoint(best.point, total, total - low, passes)
+
+
+def _with_jumps(
+    family: Family, width: int, replay: Replay, tolerance: float, most_passes: int
+) -> BestPoint:
+    """The best mixture where slopes jump, by cutting planes."""
+    if not isinstance(family.domain, Simplex):
+        raise Unsupported("Where slopes jump, the best point is found in a Simplex only.")
+    first = _evaluate(family, width, replay, family.domain.centre(width))
+    if not first.records:
+        return BestPoint(first.point, 0.0, 0.0, 1)
+
+    def plane_at(point: Array) -> tuple[float, Plane]:
+        at = first if point is first.point else _evaluate(family, width, replay, point)
+        # the computed value and gradient, each off by its error, over points of length <= 1
+        error = at.value_error + 2 * at.gradient_error + at.outside
+        height = at.value - float(at.gradient @ at.point)
+        return at.total, Plane(height, at.gradient, error)
+
+    enough = tolerance * first.records
+    point, total, low, passes = least_by_planes(plane_at, first.point, enough, most_passes)
+    return BestPoint(point, total, total - low, passes)
