@@ -80,9 +80,11 @@ from .environments.hard.columns import ConsensusColumns as ConsensusColumns
 from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
+from .environments.recorded.combining import Combining as Combining
 from .environments.recorded.examples import ClientData as ClientData
 from .environments.recorded.examples import RecordedExamples as RecordedExamples
 from .environments.recorded.flusight import FluSight as FluSight
+from .environments.recorded.forecast_table import ForecastTable as ForecastTable
 from .environments.recorded.forecasts import Forecasts as Forecasts
 from .environments.recorded.forecasts import forecast_losses as forecast_losses
 from .environments.recorded.hospitals import Hospitals as Hospitals

@@ -20,6 +20,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
         "potential": "hedgerow.audits.cases.restarting:cases",
         "private_hedge": "hedgerow.audits.cases.private_hedge:cases",
+        "private_mixture": "hedgerow.audits.cases.mixture:cases",
         "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",
         "running_leader": "hedgerow.audits.cases.running_leader:cases",
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",

@@ -49,7 +49,7 @@ def lower_bound(planes: list[Plane], weights: Array) -> float:
 
 def next_point(planes: list[Plane], centre: Array, reach: float) -> tuple[Array, Array]:
     """Return a point of the simplex near `centre` where the model is least, and plane weights."""
-    width, unit = len(centre), max(1.0, max(abs(plane.height) for plane in planes))
+    width, unit = len(centre), max(1.0, *(abs(plane.height) for plane in planes))
     rows = np.array([np.append(plane.slope, -unit) for plane in planes]) / unit
     found = linprog(
         np.append(np.zeros(width), 1.0),

@@ -24,6 +24,7 @@ from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect, nearest
 from hedgerow.environments.recorded.data import find
+from hedgerow.environments.recorded.forecast_table import ForecastTable
 
 TABLE = "flusight.npz"
 TENTHS, NO_FORECAST = 10.0, 65535  # forecasts are kept in tenths of an admission
@@ -178,6 +179,18 @@ class FluSight(Environment):
         counted = self._given if self.missing == "sleep" else True
         mean = np.mean(forecasts, axis=2, where=counted)
         return float(np.minimum(np.abs(mean - truth) / scale, 1.0).sum(axis=0).mean())
+
+    @property
+    def combination(self) -> ForecastTable:
+        """The table of this game for `hr.combine`: public forecasts and secret admissions.
+
+        With `missing="sleep"` a model without a forecast has a gap.
+        """
+        forecasts, truth, scale = self._chosen
+        if self.missing == "sleep":
+            forecasts = np.where(self._given, forecasts, np.nan)
+        names = {"models": self.models, "clients": self.locations, "rounds": self.weeks}
+        return ForecastTable(forecasts, truth, scale, **names)
 
     @property
     def traits(self) -> Traits:

@@ -248,7 +248,7 @@ def _read(choices: Forecasts, path: Path) -> _Read:
         expect(name not in roles.values(), "experts", name, "to have no other role")
     if not len(table[choices.round]):
         raise InvalidValue(f"Expected at least one row in {path}.")
-    rounds, when = _rounds(table[choices.round], choices.round, path)
+    rounds, when = round_column(table[choices.round], choices.round, path)
     grid = Grid.of(rounds, when, table[choices.client], path, choices.missing)
     columns = {name: _column(table, name, choices.loss, path) for name in (*names, choices.target)}
     losses, clipped = forecast_losses(
@@ -265,7 +265,7 @@ def _read(choices: Forecasts, path: Path) -> _Read:
     return _Read(round_to_lattice(values), gaps, names, clipped)
 
 
-def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def round_column(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the rounds in order, and the round of each row: dates, times or whole numbers."""
     dates = dates_in(column, name, path)
     if dates is None and column.dtype.kind not in "iu":

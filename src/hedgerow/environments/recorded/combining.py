@@ -1,0 +1,108 @@
+"""The game of combining forecasts: forecasts are public, and what came true is secret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log2
+from typing import Literal, get_args
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.combination import Combination
+from hedgerow.core.convex import AbsoluteError, Huber, Pinball, Scored
+from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
+from hedgerow.core.lattice import Array
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect, one_of
+from hedgerow.environments.recorded.forecast_table import ForecastTable
+
+CombinedLoss = Literal["absolute", "pinball", "squared"]
+LARGEST_TARGET = 2.0**30  # in units of the scale, from the mean forecast
+
+
+@dataclass(frozen=True, eq=False)
+class Combining(Environment):
+    """Clients combine the public forecasts of a table; their targets are secret.
+
+    In every round a client uses the weighted average of its forecasts. A model without a forecast
+    counts as the median of the others, which is public. A client without a target or without any
+    forecast is absent. Where the gaps are is public.
+
+    Parameters
+    ----------
+    table
+        The forecasts, targets and scale.
+    loss
+        "absolute" (default), "pinball", or "squared": squared errors whose slope is cut off at
+        `largest_error`, which is the Huber loss.
+    quantile
+        The quantile that forecasts are for, in (0, 1). Only with "pinball".
+    largest_error
+        The largest error whose slope counts in full, in units of the scale, > 0. Only with
+        "squared". It is public: do not compute it from targets. Default 1.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> table = hr.ForecastTable([[[1.0, 3.0]], [[2.0, 5.0]]], [[2.0], [4.0]])
+    >>> game = hr.Combining(table)
+    >>> game.setting.experts, game.records[1, 0].tolist()
+    (2, [-1.5, 1.5, 0.5])
+    """
+
+    table: ForecastTable
+    loss: CombinedLoss = "absolute"
+    quantile: float = 0.5
+    largest_error: float = 1.0
+
+    def __post_init__(self) -> None:
+        one_of(self, loss=get_args(CombinedLoss))
+        expect(0 < self.quantile < 1, "quantile", self.quantile, "in (0, 1)")
+        pinball = self.loss == "pinball" or self.quantile == 0.5
+        expect(pinball, "quantile", self.quantile, "only with loss='pinball'")
+        good = 0 < self.largest_error < np.inf
+        expect(good, "largest_error", self.largest_error, "to be a finite number > 0")
+
+    @cached_property
+    def records(self) -> Array:
+        """Forecasts and targets minus the mean forecast, in units of the scale; 0 if absent."""
+        table = self.table
+        filled, scale = table.filled, np.asarray(table.scale)[..., None]
+        centre = filled.mean(axis=2, keepdims=True)
+        errors = (table.targets[..., None] - centre) / scale
+        target = np.clip(errors, -LARGEST_TARGET, LARGEST_TARGET)
+        records = np.concatenate([(filled - centre) / scale, target], axis=-1)
+        return np.where(table.present[..., None], records, 0.0)
+
+    @cached_property
+    def setting(self) -> Setting:
+        rounds, clients, models = self.table.forecasts.shape
+        longest = float(np.sqrt((self.records[..., :-1] ** 2).sum(axis=-1)).max())
+        norm = 2.0 ** ceil(log2(max(longest, 1.0)))  # forecasts are public
+        of: Scored = AbsoluteError(norm, target=LARGEST_TARGET)
+        if self.loss == "pinball":
+            of = Pinball(norm, target=LARGEST_TARGET, quantile=self.quantile)
+        elif self.loss == "squared":
+            of = Huber(norm, target=LARGEST_TARGET, threshold=self.largest_error)
+        return Setting(clients, models, rounds, family=Combination(of))
+
+    @property
+    def traits(self) -> Traits:
+        all_there = bool(self.table.present.all())
+        return Traits(features=frozenset() if all_there else frozenset({Feature.ABSENT_CLIENTS}))
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.records, self.table.present, repr(self.setting.family))
+
+    def start(self, seed: int) -> int:
+        del seed
+        return 0
+
+    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
+        del past_plays
+        part = slice(state, state + rounds)
+        records, present = self.records[part], self.table.present
+        mask = None if present.all() else np.ascontiguousarray(present[part])
+        return Block(records, records, present=mask), part.stop
