@@ -12,7 +12,7 @@ from hedgerow.evaluation.benchmark import BENCHMARKS, Benchmark, Row, retried
 from hedgerow_benchmarks import measure, start
 from hedgerow_benchmarks.measure import compared
 from hedgerow_benchmarks.repeating import Repeating, losses
-from hedgerow_benchmarks.simulation import CASES, Case, game_rows
+from hedgerow_benchmarks.simulation import CASES, COMBINATIONS, Case, game_rows
 from support.command import Command
 
 
@@ -22,7 +22,8 @@ def _row(name: str, ratio: float, limit: float | None = 1.0) -> Row:
 
 def test_every_algorithm_has_a_limit() -> None:
     ours = (name for name, kind in ALGORITHMS.items() if kind.__module__.startswith("hedgerow."))
-    assert set(CASES) == set(ours)
+    assert {*CASES, *COMBINATIONS} == set(ours)
+    assert all(type(spec) is ALGORITHMS[name] for name, spec in COMBINATIONS.items())
     for name, cases in CASES.items():
         assert cases
         assert all(type(case.spec) is ALGORITHMS[name] for case in cases)

@@ -31,6 +31,7 @@ from hedgerow.version import __version__
 from hedgerow_papers.stored import FOLDER, stored
 from support.made_up import made_up
 from support.paths import EXAMPLES, PLUGINS, PROOFS, ROOT
+from support.settings import setting_for
 
 SOURCES = [file for part in (ROOT / "src", *PLUGINS) for file in part.rglob("*.py")]
 
@@ -43,7 +44,8 @@ def anchors(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", variants())
 def test_every_cited_proof_exists(name: str) -> None:
-    algorithm = variants()[name].build(Setting(3, 4, 20))
+    spec = variants()[name]
+    algorithm = spec.build(setting_for(spec, 3, 4, 20))
     proofs = [guarantee.proof for guarantee in algorithm.certificate.guarantees]
     proofs += [] if algorithm.regret_bound is None else [algorithm.regret_bound.proof]
     for proof in proofs:
@@ -263,7 +265,7 @@ def test_algorithms_are_free_of_random_modules() -> None:
 
 def test_algorithms_go_by_their_registered_name() -> None:
     for name, kind in ALGORITHMS.items():
-        assert kind().build(Setting(3, 4, 20)).name == name
+        assert kind().build(setting_for(kind, 3, 4, 20)).name == name
 
 
 def test_the_package_is_the_one_in_this_checkout() -> None:

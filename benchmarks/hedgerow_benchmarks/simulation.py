@@ -25,6 +25,7 @@ from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
+from hedgerow.algorithms.mixture.private_mixture import Mixture, PrivateMixture
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
@@ -33,8 +34,11 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
+from hedgerow.core.combination import Combination
+from hedgerow.core.convex import AbsoluteError
 from hedgerow.core.noise import CHUNK, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.replay import Replay
 from hedgerow.core.sums import by_numpy
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
@@ -107,7 +111,9 @@ CASES: dict[str, tuple[Case, ...]] = {
     "walk_leader": (Case(WalkLeader(), 65.0, SHORT),),
     "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
 }
-"""Every registered algorithm; a test checks that none is missing."""
+"""Every algorithm that plays experts; a test checks that none is missing."""
+COMBINATIONS: dict[str, AlgorithmSpec] = {"mixture": Mixture(), "private_mixture": PrivateMixture()}
+"""Those that combine forecasts."""
 
 QUICK = {
     name: CASES[name][:1]
@@ -172,6 +178,7 @@ def simulate_rows() -> Iterator[Row]:
     yield from _by_numpy()
     yield from _separate()
     yield from _walks()
+    yield from combination_rows()
     yield from _growth()
     peak = peak_mebibytes()
     yield Row("memory/bench simulate", peak / 1024, "1 GiB", peak, "MiB", "<=", 1.0)
@@ -184,6 +191,29 @@ def _by_numpy() -> Iterator[Row]:
     with by_numpy():
         for row in game_rows(cases):
             yield replace(row, name=f"{row.name}/numpy only", op=None, limit=None)
+
+
+def combination_rows() -> Iterator[Row]:
+    """Games of combined forecasts against one pass over the forecasts; regret is not measured."""
+    clients, rounds, experts = 1000, 100, 100
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=(rounds, clients, 1))
+    records = np.concatenate([target + rng.normal(size=(rounds, clients, experts)), target], axis=2)
+    game = Replay(records, Combination(AbsoluteError(feature_norm=64.0, target=64.0)))
+    for name, spec in COMBINATIONS.items():
+        algorithm = spec.build(game.setting)
+        found = compared(lambda a=algorithm: simulate(a, game, 1), records.sum)
+        each = found.seconds / (rounds * clients) * 1e9
+        yield Row(
+            f"{name}/m={clients}/T={rounds}/d={experts}",
+            found.ratio,
+            "forecasts.sum()",
+            each,
+            "ns per answer",
+            "<=",
+            12.0,
+            found.spread,
+        )
 
 
 def _separate() -> Iterator[Row]:

@@ -21,13 +21,13 @@ from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.cli.app import COMMANDS
 from hedgerow.cli.app import load as load_command
-from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.words import meanings
 from hedgerow.studies.config import from_table, load
 from support.command import Command
+from support.settings import setting_for
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -206,9 +206,9 @@ def test_list_describes_one_thing_and_refuses_a_name_that_is_not_there(hedgerow:
 def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Command) -> None:
     for name, kind in ALGORITHMS.items():
         for spec in (form for form in variants().values() if type(form) is kind):
-            unexplained = set(
-                spec.build(Setting(clients=2, experts=4, horizon=30)).parameters
-            ) - set(meanings(name))
+            unexplained = set(spec.build(setting_for(spec, 2, 4, 30)).parameters) - set(
+                meanings(name)
+            )
             assert not unexplained, f"{name} should explain {unexplained} in its traits"
     alone = hedgerow("certify", "shrinking_dartboard", "--set", "clients=1").out
     assert "an expert may leave although it lost nothing" in alone

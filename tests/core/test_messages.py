@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core.block import Block, check
+from hedgerow.core.block import check
 from hedgerow.core.buffer import Buffer
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.layout import Flag, Matrix, Vector, layout
+from hedgerow.core.losses import Linear
 from hedgerow.core.messages import (
     VERSION,
     Broadcast,
@@ -35,9 +37,14 @@ from support.damage import Letter, damaged, letters, message
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 
-def _game(name: str) -> tuple[Any, RecordedArray]:
-    environment = RecordedArray(np.random.default_rng(4).random((60, 3, 4)))
-    return ALGORITHMS[name]().build(environment.setting), environment
+def _game(name: str) -> tuple[Any, Environment]:
+    """The game of an algorithm: losses of experts, or its own where it plays no experts."""
+    spec = ALGORITHMS[name]()
+    environment: Environment = RecordedArray(np.random.default_rng(4).random((60, 3, 4)))
+    if Linear not in spec.traits.families:
+        games = spec.games()
+        environment = games.recorded(games.stream(np.random.default_rng(4), games.setting))
+    return spec.build(environment.setting), environment
 
 
 def _records(name: str) -> list[Any]:
@@ -48,7 +55,8 @@ def _records(name: str) -> list[Any]:
     kept = Everything()
     simulate(algorithm, environment, 0, sinks=[kept])
     found = [message for _, uploads, broadcast in kept.messages for message in (uploads, broadcast)]
-    checked = check(Block.of(environment.losses[:7]), environment.setting, 0, 7)
+    block, _ = environment.block(environment.start(0), 7, None)
+    checked = check(block, environment.setting, 0, 7)
     for engine in ("vectorised", "in_process"):
         run = make_engine(engine, algorithm, SeededNoise(0), fused=False)
         after = run.advance(run.start(), checked, [])

@@ -15,12 +15,12 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core.setting import Setting
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.proofs import anchor_of
 from hedgerow.studies.choose.candidates import KINDS, TALKS, TRUSTS, candidates, choices, streams
 from hedgerow.studies.choose.record import document, rows_of
 from support.paths import PROOFS, ROOT
+from support.settings import setting_for
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -103,7 +103,7 @@ def test_every_algorithm_is_measured() -> None:
         name
         for name, kind in ALGORITHMS.items()
         if kind.__module__.startswith("hedgerow.")
-        and kind().build(Setting(2, 2, 8)).plays == "expert"
+        and kind().build(setting_for(kind, 2, 2, 8)).plays == "expert"
     }
     assert {candidate.name for candidate in candidates()} == built_in - {"cover_dartboard"}
 

@@ -29,6 +29,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
         "correlated": "private running sums; running_leader needs no trusted server",
         "walks": "no trusted server and no horizon",
+        "mixture": "public forecasts are combined, targets are secret",
         "gradient": "points instead of experts",
         "learning": "models",
         "baselines": "for comparison, without privacy",

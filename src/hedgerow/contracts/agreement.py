@@ -120,8 +120,8 @@ def _sizes_as_counted(
     for _, uploads, broadcast in messages:
         heard += len(encode(broadcast))
         for i in range(algorithm.setting.clients):
-            rows = {f.name: np.asarray(getattr(uploads, f.name)[i]) for f in fields(uploads)}
-            sent += len(encode(type(uploads)(**rows)))
+            one = type(uploads)(**{f.name: getattr(uploads, f.name)[i] for f in fields(uploads)})
+            sent += len(encode(one))
     demand(sent == sizes[1], f"uploads of {sent} bytes were counted as {sizes[1]}")
     opening = traffic_of(algorithm).broadcast_bytes
     listeners = algorithm.setting.clients + (

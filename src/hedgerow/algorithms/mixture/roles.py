@@ -34,9 +34,9 @@ class Answer(Upload):
     the slopes at the level that was drawn. Both are public.
     """
 
-    sign: Value
+    sign: Value | float
     forecasts: Vector
-    middle: Value
+    middle: Value | float
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Answering(PlaysPoint):
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[Answer, ClientState]:
         del noise
-        return Answer(state.sign, state.forecasts, state.middle), state
+        return Answer(state.sign[()], state.forecasts, state.middle[()]), state
 
 
 @dataclass(frozen=True)
@@ -145,22 +145,24 @@ class Learning:
         self, state: ServerState, uploads: Answer, noise: Noise
     ) -> tuple[Weights, ServerState]:
         del noise
-        forecasts = uploads.forecasts
-        counted = int(np.count_nonzero(np.einsum("id,id->i", forecasts, forecasts)))
+        squares = uploads.forecasts * uploads.forecasts
+        counted = int(np.count_nonzero(squares @ np.ones(self.width)))
         if counted:
-            state = self._learn(state, uploads, counted)
+            state = self._learn(state, uploads, squares, counted)
         rate = 0.0
         if state.total > 0:
             rate = BOLDNESS * sqrt(log(len(PRIOR)) / (2 * (state.total + state.largest)))
         above = _normalised(np.log(PRIOR) - rate * state.losses)
         return Weights(1, above @ state.combinations), state
 
-    def _learn(self, state: ServerState, uploads: Answer, counted: int) -> ServerState:
+    def _learn(
+        self, state: ServerState, uploads: Answer, squares: Array, counted: int
+    ) -> ServerState:
         forecasts = uploads.forecasts
         reports = uploads.middle + self.half * self.gain * uploads.sign
         gradient = reports @ forecasts / counted
-        size = self.half**2 * np.einsum("id,id->d", forecasts, forecasts) / counted
-        spread = np.ptp(forecasts @ state.combinations.T, axis=1)
+        size = self.half**2 * (np.ones(len(squares)) @ squares) / counted
+        spread = np.ptp(state.combinations @ forecasts.T, axis=0)
         shown = (self.steepest * spread.sum() / counted) ** 2
         hidden = self.half**2 * self.variance * float(spread @ spread) / counted**2
         energy = float(shown + hidden) / 8
