@@ -15,7 +15,7 @@ from scipy import stats
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.contracts.games import games_of
+from hedgerow.contracts.games import SETTING, games_of
 from hedgerow.contracts.guarantees import chance, pooled
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import RecordingNoise

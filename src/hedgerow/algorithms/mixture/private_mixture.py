@@ -14,8 +14,10 @@ from typing import ClassVar
 from hedgerow.algorithms.mixture.games import combination_games
 from hedgerow.algorithms.mixture.roles import Answer, Answering, Learning, Weights
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
+from hedgerow.core.broadcast_range import Allowed, Between, Points
 from hedgerow.core.certificate import Channel, Proof, not_private
 from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
+from hedgerow.core.domain import Simplex
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
@@ -116,6 +118,7 @@ class PrivateMixture(AlgorithmSpec):
             supports=SUPPORTS,
             free_noise=frozenset({"level", "rounding"}),
             ranges=_ranges(setting),
+            broadcasts=_broadcasts(setting),
             closing=ANY_CLOSING,
             parameters={"turned": response.turned, "gain": gain},
         )
@@ -155,6 +158,7 @@ class Mixture(AlgorithmSpec):
             supports=SUPPORTS,
             free_noise=frozenset({"level"}),
             ranges=_ranges(setting),
+            broadcasts=_broadcasts(setting),
         )
 
     def games(self) -> Games:
@@ -172,6 +176,11 @@ def _server(setting: Setting, gain: float, spare: float, variance: float) -> Lea
     half = (slopes[0][1] - slopes[0][0]) / 2  # the same at every level
     steepest = max(max(map(abs, pair)) for pair in slopes)
     return Learning(setting.experts, half, steepest, gain, spare, variance)
+
+
+def _broadcasts(setting: Setting) -> dict[str, Allowed]:
+    """What an honest server sends: one round, and weights."""
+    return {"rounds": Between(1, 1), "point": Points(Simplex(), setting.experts)}
 
 
 def _ranges(setting: Setting) -> dict[str, Range]:
