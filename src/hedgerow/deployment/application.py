@@ -8,7 +8,7 @@ The requests are the same in both forms, and each gets one reply:
 
 `predict` gives the play of the current round. It waits while an exchange waits for other clients.
 `observe` may be sent again after a crash: the losses of a round are counted once. Errors show no
-loss.
+loss. Where forecasts are public and targets secret, "about" names the target.
 
 Every user of the machine, and every page in a browser, can reach the port. So each request needs
 the token of the port, as `Authorization: Bearer TOKEN`. A browser gets it once, with the address of
@@ -96,7 +96,8 @@ class Application:
             raise InvalidValue('"observe" needs "round", a whole number.')
         if absent is ("losses" in request):
             raise InvalidValue('"observe" needs either "losses" or "absent": true.')
-        self.learner.observe(number, None if absent else request["losses"])
+        losses, about = None if absent else request["losses"], request.get("about")
+        self.learner.observe(number, losses, about=about)
         if self.learner.over:
             self.learner.finish()
         return {"round": self.learner.round, "over": self.learner.over}

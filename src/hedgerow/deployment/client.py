@@ -499,14 +499,22 @@ class StudyClient(ClientLedger):
             raise
         return play
 
-    def fingerprint_of(self, round_number: int, given: np.ndarray | None) -> bytes:
+    def name_of(self, about: str) -> bytes:
+        """What the ledger keeps to recognise a target by its name, such as a place and a date."""
+        return blake2b(b"target\n" + about.encode(), key=self._report_key, digest_size=32).digest()
+
+    def fingerprint_of(
+        self, round_number: int, given: np.ndarray | None, target: bytes | None = None
+    ) -> bytes:
         """What the ledger keeps to recognise the losses of a round, as they were given.
+
+        `target` is the `name_of` the target, where a record has one.
 
         Losses can be guessed, so a plain hash would show them to a reader of the ledger. This one
         depends on the private key of the account, which is in another folder.
         """
         contents = b"absent" if given is None else given.astype("<f8").tobytes()
-        text = f"round {round_number}\n".encode() + contents
+        text = f"round {round_number}\n".encode() + contents + (target or b"")
         return blake2b(text, key=self._report_key, digest_size=32).digest()
 
     @cached_property
@@ -514,8 +522,11 @@ class StudyClient(ClientLedger):
         secret = self.account.key.private_bytes_raw()
         return hmac.digest(secret, b"hedgerow reports\n" + self.study, "sha256")
 
-    def observe(self, reports: np.ndarray, found: bytes) -> None:
+    def observe(self, reports: np.ndarray, found: bytes, target: bytes | None = None) -> None:
         """Take the reports of this round, after `play`; `found` is what `fingerprint_of` gave.
+
+        `target` is the `name_of` the target, where a record has one. It is answered once: the name
+        is stored with the answer, before the answer is sent.
 
         They survive the death of the process at once, and a loss of power with the next release,
         which is made here, in the same transaction, if this is the last round before it. An answer
@@ -524,14 +535,19 @@ class StudyClient(ClientLedger):
         game = self._game
         if game.play is None:
             raise InvalidValue("The round is not played yet. Call play() first.")
+        if target is not None and (before := self.answered(target)) is not None:
+            raise InvalidValue(
+                f"This target was answered in round {before}. A target is answered once, whatever "
+                "the round is called. Leave it out."
+            )
         if self._last_before_release:
             with self._drawing("client release"):
-                self._observed(reports, found, save=False)
+                self._observed(reports, found, target, save=False)
                 due = self._made(game.exchange + 1)
             self._due = due
             return
         with self._database.transaction("client observation", durable=False):
-            self._observed(reports, found)
+            self._observed(reports, found, target)
 
     @property
     def _last_before_release(self) -> bool:
@@ -540,13 +556,17 @@ class StudyClient(ClientLedger):
         over = horizon is not None and game.round + 1 >= horizon
         return self._greeted and game.behind is None and game.remaining == 1 and not over
 
-    def _observed(self, reports: np.ndarray, found: bytes, save: bool = True) -> None:
+    def _observed(
+        self, reports: np.ndarray, found: bytes, target: bytes | None, save: bool = True
+    ) -> None:
         """The state after the reports of this round, inside a transaction."""
         game = self._game
         assert game.play is not None
         state = self.algorithm.client.observe(game.state, reports, self._mine)
         row = (game.round, found, array_bytes(game.play))
         self._database.execute("INSERT INTO inbox VALUES(?, ?, ?)", row)
+        if target is not None:
+            self._database.execute("INSERT INTO answered VALUES(?, ?)", (target, game.round))
         self._set(
             save,
             state=state,

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS game(
     exchange INTEGER NOT NULL, state BLOB NOT NULL, noise BLOB NOT NULL, play BLOB, awake BLOB,
     last BLOB, behind INTEGER);
 CREATE TABLE IF NOT EXISTS inbox(round INTEGER PRIMARY KEY, hash BLOB NOT NULL, play BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS answered(target BLOB PRIMARY KEY, round INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox(
     exchange INTEGER PRIMARY KEY, message BLOB, hash BLOB NOT NULL, done INTEGER NOT NULL);
 """
@@ -109,6 +110,11 @@ class ClientLedger:
         """What `fingerprint_of` gave for a past round; None: its losses have not come."""
         row = self._database.one("SELECT hash FROM inbox WHERE round = ?", (round_number,))
         return None if row is None else bytes(row[0])
+
+    def answered(self, target: bytes) -> int | None:
+        """The round in which a target was answered; None: it was not. `target` is its `name_of`."""
+        row = self._database.one("SELECT round FROM answered WHERE target = ?", (target,))
+        return None if row is None else row[0]
 
     def recent_rounds(self, count: int) -> list[tuple[int, np.ndarray, bytes]]:
         """The last finished rounds, the latest first: number, play, hash of the losses."""

@@ -131,7 +131,11 @@ class ClientLearner:
                 raise NoReply("The server has not answered yet. Call again.")
 
     def observe(
-        self, round_number: int, losses: npt.ArrayLike | None, tries: int | None = None
+        self,
+        round_number: int,
+        losses: npt.ArrayLike | None,
+        tries: int | None = None,
+        about: str | None = None,
     ) -> None:
         """Take the losses of all experts in a round, or the record of another loss family.
 
@@ -147,12 +151,17 @@ class ClientLearner:
             allows absent clients.
         tries
             As in `predict`, for a round that was not played yet.
+        about
+            The name of the target, such as "Ohio, 2026-01-03", in a game of public forecasts and
+            secret targets. A target is answered once: under another round, or with another value,
+            the same name is refused.
         """
         given = None if losses is None else numbers("losses", losses)
         with self._turn.take():
             self._home.require("client of a study")
             client = self._client
-            found = client.fingerprint_of(round_number, given)
+            target = self._target(about, given is None)
+            found = client.fingerprint_of(round_number, given, target)
             if round_number < client.round:
                 if round_number >= 0 and client.known(round_number) is None:
                     raise self._missed(round_number)
@@ -175,7 +184,23 @@ class ClientLearner:
                 if client.round != round_number:  # exchanges were closed meanwhile
                     raise self._missed(round_number)
                 client.play()
-            client.observe(reports, found)
+            client.observe(reports, found, target)
+
+    def _target(self, about: str | None, absent: bool) -> bytes | None:
+        """What the ledger calls the target; there is one if a part of the records is public."""
+        has_targets = bool(self._client.algorithm.setting.family.record.public)
+        if about is None or absent:
+            if has_targets and not absent:
+                raise InvalidValue(
+                    'Name the target, such as about="Ohio, 2026-01-03": a target is answered once, '
+                    "and its name tells whether it was."
+                )
+            return None
+        if not has_targets:
+            raise InvalidValue("`about` names a target, and the records of this game have none.")
+        if not isinstance(about, str) or not about.strip():
+            raise InvalidValue("Expected `about` to name the target, such as a place and a date.")
+        return self._client.name_of(" ".join(about.split()))
 
     def _missed(self, round_number: int) -> InvalidValue:
         return InvalidValue(

@@ -329,10 +329,11 @@ class SimulatedStudy:
             return learner.client.finish()
         if not learner.client.advance():
             return False
-        at = learner.round
+        at, family = learner.round, learner.client.algorithm.setting.family
         learner.predict(None if awake is None else awake[at, client])
         here = present is None or bool(present[at, client])
-        learner.observe(at, losses[at, client] if here else None)
+        named = f"target {at}" if here and family.record.public else None
+        learner.observe(at, losses[at, client] if here else None, about=named)
         return False
 
     def violations(
@@ -441,6 +442,7 @@ def small_study(
     algorithm: str = "sparse_vector",
     choices: Mapping[str, Any] | None = None,
     seed: int | None = 0,
+    family: str | None = None,
     features: Sequence[str] = (),
     budget: str = "10",
     closing: str = "wait",
@@ -460,7 +462,7 @@ def small_study(
         The registered name and its choices.
     seed
         The seed of the noise; None: secure noise, and every account is charged.
-    features
+    family, features
         As in `Manifest`.
     budget
         The epsilon of every account; its delta is 0.001.
@@ -490,6 +492,7 @@ def small_study(
         choices=choices,
         experts=experts,
         horizon=horizon,
+        family=family,
         server=public_hex(load_or_make(out / "server" / KEY)),
         roster={name: a.public_key for name, a in zip(names, accounts, strict=True)},
         features=tuple(features),
