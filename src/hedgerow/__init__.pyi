@@ -15,6 +15,7 @@ from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
 from .algorithms.learning.model import Model as Model
 from .algorithms.learning.models import convolutional as convolutional
 from .algorithms.learning.online_sgd import OnlineSGD as OnlineSGD
+from .algorithms.mixture.home import HomeMixture as HomeMixture
 from .algorithms.mixture.private_mixture import Mixture as Mixture
 from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
@@ -100,6 +101,7 @@ from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise
 from .studies.choose.ranking import choose as choose
+from .studies.combine import combine as combine
 from .studies.compare import compare as compare
 from .studies.deployment import record_deployment as record_deployment
 from .studies.run import run as run

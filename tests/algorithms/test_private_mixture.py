@@ -176,7 +176,7 @@ def _combined(spec: AlgorithmSpec, game: Environment, seeds: int = 1) -> Array:
 
 def _error(spec: AlgorithmSpec, game: Any, seeds: int = 1) -> Array:
     """Errors in percent of the scale, cut off at 1, by seed; as in the demo."""
-    of = game.of if isinstance(game, hr.Delayed) else game
+    of: Any = game.of if isinstance(game, hr.Delayed) else game
     present, records = of.table.present, of.records
     played = np.einsum("stid,tid->sti", _combined(spec, game, seeds), records[..., :-1])
     return 100 * np.minimum(np.abs(played - records[..., -1]), 1.0)[:, present].mean(axis=1)

@@ -12,6 +12,7 @@ from hedgerow.core.combination import Combination, PublicForecasts, QuantileComb
 from hedgerow.core.convex import AbsoluteError, Huber, Logistic, OnSimplex, Pinball, SquaredError
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.family_text import family_of
+from hedgerow.core.losses import Norm
 
 FAMILIES: tuple[PublicForecasts, ...] = (
     Combination(),
@@ -61,7 +62,8 @@ def test_charges_gradients_and_slopes_stay_in_their_bounds(family: PublicForecas
     charges, gradients = family.value(records, points), family.gradient(records, points)
     assert charges.min() >= family.bounds[0]
     assert charges.max() <= family.bounds[1]
-    for norm, order in (("l1", 1), ("l2", 2), ("linf", np.inf)):
+    orders: dict[Norm, float] = {"l1": 1, "l2": 2, "linf": np.inf}
+    for norm, order in orders.items():
         sizes = np.linalg.norm(gradients, ord=order, axis=1)
         assert sizes.max() <= family.gradient_bound(norm, 4) * (1 + 1e-12)
     for level, (least, most) in enumerate(family.slopes):

@@ -55,7 +55,7 @@ def test_signs_are_turned_as_often_as_stated(source: SeededNoise | SecureNoise) 
     turned = int((shown != signs).sum())
 
     def likely(chance: float) -> bool:
-        return 1e-9 < binom.cdf(turned, count, chance) < 1 - 1e-9
+        return bool(1e-9 < binom.cdf(turned, count, chance) < 1 - 1e-9)
 
     assert likely(answer.turned)
     assert not likely(answer.scaled(0.5).turned)

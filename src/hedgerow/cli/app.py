@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("listing:list_things", "List the algorithms, environments and experiments."),
     "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),
+    "combine": ("combine:combine", "Combine forecasts from a file, privately and otherwise."),
     "compare": ("compare:compare", "Compare finished runs: regrets and what else differs."),
     "runs": ("runs:runs", "List the runs in a folder, the latest first."),
     "certify": ("certify:certify", "Print the certificate: what each observer can learn."),

@@ -76,8 +76,12 @@ class Combining(Environment):
         records = np.concatenate([(filled - centre) / scale, target], axis=-1)
         return np.where(table.present[..., None], records, 0.0)
 
-    @cached_property
+    @property
     def setting(self) -> Setting:
+        return self._setting
+
+    @cached_property
+    def _setting(self) -> Setting:
         rounds, clients, models = self.table.forecasts.shape
         longest = float(np.sqrt((self.records[..., :-1] ** 2).sum(axis=-1)).max())
         norm = 2.0 ** ceil(log2(max(longest, 1.0)))  # forecasts are public

@@ -116,8 +116,8 @@ class ForecastTable:
     @cached_property
     def median(self) -> Array:
         """The median of the forecasts that there are; 0 where there are none."""
-        nobody = ~self.awake.any(axis=2)
-        given = np.where(nobody[..., None], 0.0, self.forecasts)
+        somebody = self.awake.any(axis=2, keepdims=True)
+        given = np.where(somebody, self.forecasts, 0.0)
         return np.nanmedian(given, axis=2)
 
     @property

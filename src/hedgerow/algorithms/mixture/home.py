@@ -1,0 +1,72 @@
+"""Personal play: a client mixes the public combination with its own learner, at home.
+
+Its own learner knows its targets exactly. What comes out must stay at the client: the answers that
+it sends are about the public combination, so the mixture costs no privacy
+(`proofs/private_mixture.md#privacy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from hedgerow.core.lattice import Array
+
+PRIOR = np.array([0.7, 0.3])  # of the public combination and the own one
+BOLDNESS = 2.0
+
+
+@dataclass(frozen=True)
+class HomeMixture:
+    """How much a client trusts the public combination and its own one; for any number of clients.
+
+    Weights are exponential in what each of the two would have saved so far, at twice the rate
+    sqrt(ln 2 / V), where V adds up the squares of slope times difference of the two. Every method
+    returns a new object.
+
+    Parameters
+    ----------
+    saved
+        What each of the two would have saved (..., 2), by the slopes at the mixture.
+    energy
+        The sum V (...).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> home = hr.HomeMixture.start()
+    >>> for _ in range(20):  # the public combination is 3 too high, the own one is right
+    ...     home = home.learn(np.array([3.0, 0.0]), slope=np.array(1.0))
+    >>> home.shares.round(2).tolist()
+    [0.0, 1.0]
+    """
+
+    saved: Array
+    energy: Array
+
+    @classmethod
+    def start(cls, *clients: int) -> HomeMixture:
+        """Return the mixture before the first round: 0.7 for the public combination."""
+        return cls(np.zeros((*clients, 2)), np.zeros(clients))
+
+    @property
+    def shares(self) -> Array:
+        """The shares (..., 2) of the public combination and of the own one."""
+        known = self.energy > 0
+        rate = np.sqrt(log(2) / np.where(known, self.energy, 1.0)) * known
+        logits = np.log(PRIOR) + BOLDNESS * rate[..., None] * self.saved
+        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+    def mixed(self, forecasts: Array) -> Array:
+        """Return the forecast (...) to use, given the public and the own one (..., 2)."""
+        return np.einsum("...k,...k->...", self.shares, forecasts)
+
+    def learn(self, forecasts: Array, slope: Array) -> HomeMixture:
+        """Return the mixture after a target: `slope` is that of the loss at the mixed forecast."""
+        spread = slope * (forecasts[..., 0] - forecasts[..., 1])
+        less = np.asarray(slope)[..., None] * (self.mixed(forecasts)[..., None] - forecasts)
+        return HomeMixture(self.saved + less, np.asarray(self.energy + spread**2))
