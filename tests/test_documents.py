@@ -286,7 +286,7 @@ def test_every_python_block_of_the_readme_runs(
     printed = capsys.readouterr().out
     assert len(blocks) == 2
     assert printed.count("simulation: not private") == 2
-    assert (tmp_path / "regret.png").stat().st_size > 10_000
+    assert (tmp_path / "weights.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("registry", [ALGORITHMS, ENVIRONMENTS], ids=lambda registry: registry.kind)

@@ -89,10 +89,9 @@ def _text(printed: str) -> str:
 
 SOME = (
     "sparse_vector",
-    "shrinking_dartboard, approximate",
     "phased_selection",
     "phased_selection, local",
-    "follow_the_leader",
+    "private_mixture",
 )
 
 

@@ -180,7 +180,11 @@ def test_the_demo_writes_a_picture_and_one_document(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert len(document["summary"]) == 4
     assert len(document["average_error_percent"]) == 9
-    for picture in ("flusight.png", "regret.png"):
+    for rows in document["combined"].values():
+        losses = {row["name"]: row["loss"] for row in rows["ways"]}
+        assert losses["private"] < losses["plain average"]
+    assert len(document["combined"]) == 2
+    for picture in ("flusight.png", "regret.png", "weights.png"):
         assert (tmp_path / document["run"] / picture).stat().st_size > 10_000
 
 
@@ -195,11 +199,16 @@ def test_the_demo_says_what_is_public_and_where_the_data_come_from(
     words = " ".join(answer.out.split())
     assert answer.code == 0, answer.err
     for expected in (
+        "12 models, complete in hindsight",
+        "20 models, complete in the first 4 weeks",
+        "not significantly better than the best single model",
+        "one target of one client in one round (forecasts are public)",
         "53 US states and territories, 56 weeks, 12 models",
         "together, private, trusted server",
         "In reality these numbers are public.",
         "server (sees broadcasts, plays, timing, uploads): no guarantee",
         "simulation: not private; data: CDC FluSight, CC BY 4.0 (some models MIT)",
+        "Picture: demo/weights.png",
         "Picture: demo/flusight.png",
     ):
         assert expected in words

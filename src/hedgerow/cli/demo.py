@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.table import Table
 
 from hedgerow.cli.options import Debug, Json, Out
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
-from hedgerow.cli.tables import new_table
+from hedgerow.cli.tables import from_cells, new_table
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
+from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.evaluation.summary import estimate_json
 from hedgerow.experiments import flusight
 from hedgerow.experiments.experiment import Studies
 from hedgerow.records.schema import STAMP
+from hedgerow.studies.combine import combine
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, study_document, write_study
 
 SEEDS, PASSES = 20, 3
 SHOWN = (flusight.PHASED, flusight.SHARED, flusight.LOCAL, flusight.OPEN)
-PICTURE = "flusight.png"
+PICTURE, WEIGHTS = "flusight.png", "weights.png"
+FIRST_WEEKS = 4
+COMBINED = "Average error of combined forecasts, in % of the peak so far"
+CARE = (
+    "Brackets are 95 % intervals over blocks of weeks. The private combination is better than the "
+    "plain average and than each state alone; it is not significantly better than the best single "
+    "model, which is known in hindsight only."
+)
 NOTE = (
     f"{flusight.READING}; {flusight.SOURCE}; simulated noise; "
     "more seeds: hedgerow reproduce flusight"
@@ -30,13 +41,16 @@ PUBLIC = (
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """53 US states and territories choose flu forecasts with privacy.
+    """53 US states and territories combine flu forecasts with privacy.
 
-    Every week, each state follows one of 12 forecasting models of CDC FluSight.
+    Every week, each state uses a weighted average of the models of CDC FluSight, and answers one
+    private bit: was it too high?
 
-    The demo compares learning together with privacy, learning alone and the models themselves. It
-    prints what each observer can learn, and writes a run folder with a picture.
+    The demo compares this with what is usually done, for models chosen in hindsight and in advance.
+    Then each state follows one of 12 models instead. It prints what each observer can learn, and
+    writes a run folder with pictures.
     """
+    combined = {title: combine(table, cut_off=1.0, seeds=SEEDS) for title, table in _tables()}
     configs = flusight.story(SEEDS, PASSES, together=SHOWN, alone=(flusight.PHASED,))
     with fresh_folder(out, "demo") as folder:
         with progress_bar("demo") as update:
@@ -48,10 +62,20 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
             }
         record = write_study(done["together"], folder.path, folder.final)
         flusight.picture(done, folder.path / PICTURE, NOTE)
+        next(iter(combined.values())).plot(folder.path / WEIGHTS)
     if json:
         errors = {line.name: estimate_json(line.value) for line in flusight.outcomes(done)}
-        print_json({**study_document(done["together"], record), "average_error_percent": errors})
+        shown = {title: found.to_dict() for title, found in combined.items()}
+        document = study_document(done["together"], record)
+        print_json({**document, "average_error_percent": errors, "combined": shown})
         return
+    for title, found in combined.items():
+        OUT.print(from_cells(f"{COMBINED}: {title}", found.cells()))
+    OUT.print(CARE, markup=False)
+    OUT.print("\nWhat each observer can learn about one week's admissions of one state:")
+    for guarantee in next(iter(combined.values())).certificate.guarantees:
+        print_indented(f"{guarantee.words()}")
+    OUT.print("\nChoosing one model instead of combining:")
     OUT.print(_table(done))
     private, own = (
         flusight.percent(done[study], label).mean
@@ -69,7 +93,16 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     for guarantee in done["together"].algorithms[flusight.PHASED].certificate.guarantees:
         print_indented(f"{guarantee.words()}")
     OUT.print(f"\n{STAMP}; {flusight.SOURCE}", markup=False)
-    OUT.print(f"Picture: {folder.final / PICTURE}", markup=False, soft_wrap=True)
+    for name in (WEIGHTS, PICTURE):
+        OUT.print(f"Picture: {folder.final / name}", markup=False, soft_wrap=True)
+
+
+def _tables() -> Iterator[tuple[str, ForecastTable]]:
+    """The published choice of models, and one that was possible in advance."""
+    hindsight = flusight.STATES.combination
+    early = flusight.SLEEPING.combination.complete_at_first(FIRST_WEEKS)
+    yield f"{len(hindsight.models)} models, complete in hindsight", hindsight
+    yield f"{len(early.models)} models, complete in the first {FIRST_WEEKS} weeks", early
 
 
 def _table(done: Studies) -> Table:

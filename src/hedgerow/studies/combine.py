@@ -30,7 +30,7 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import aligned
 
 GAIN = "less than the plain average"
-PLAIN, PRIVATE, AT_HOME = "plain average", "private", "private, mixed at home"
+PLAIN, PRIVATE, AT_HOME = "plain average", "private", "private, mixed and kept at home"
 TRIMMED = 0.2  # of the forecasts, at each end
 DRAWS = 2000  # of the bootstrap
 
@@ -212,7 +212,7 @@ def _unit(table: ForecastTable) -> float:
 
 def _notes(game: Combining) -> tuple[str, ...]:
     table = game.table
-    notes = ["simulation: not private", "what is mixed at home must stay there"]
+    notes = ["simulation: not private"]
     for k, name in enumerate(table.models):
         if repeats(table.forecasts[..., k], table.targets):
             notes.append(

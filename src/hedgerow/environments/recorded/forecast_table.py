@@ -7,7 +7,7 @@ with a column for the model's name and one for its forecast; the target is repea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import expect, numbers
+from hedgerow.core.validate import at_least, expect, numbers
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.forecasts import round_column
 from hedgerow.environments.recorded.table import (
@@ -124,6 +124,16 @@ class ForecastTable:
     def filled(self) -> Array:
         """The forecasts, with the median of the others in the place of a missing one."""
         return np.where(self.awake, self.forecasts, self.median[..., None])
+
+    def complete_at_first(self, rounds: int, share: float = 0.8) -> ForecastTable:
+        """Return the table of the models that have forecasts in most of the first rounds.
+
+        Such a choice of models is possible in advance. `share` is the least share of their cells.
+        """
+        at_least("rounds", rounds, 1)
+        kept = self.awake[:rounds].mean(axis=(0, 1)) >= share
+        names = tuple(name for name, keep in zip(self.models, kept, strict=True) if keep)
+        return replace(self, forecasts=self.forecasts[..., kept], models=names)
 
     @classmethod
     def read(
