@@ -198,7 +198,10 @@ def test_bad_choices_are_refused(choices: dict[str, Any], text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (WIDE + "2026-01-17,Ohio,2,2,2,1\n", "repeats round 2026-01-17"),  # the same target twice
+        (
+            WIDE + "2026-01-17,Ohio,2,2,2,1\n",
+            "repeats the round and the client",
+        ),  # one target twice
         (WIDE.replace("5.5", "inf"), "finite"),
         (WIDE.replace("seen", "other"), "column 'seen'"),
         (WIDE.replace("5.5", "many"), "Expected numbers in column 'seen'"),
