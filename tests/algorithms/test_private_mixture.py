@@ -21,6 +21,8 @@ from hedgerow.algorithms.mixture.roles import (
     Learning,
     Weights,
 )
+from hedgerow.audits.runner import AuditRow, cases_of
+from hedgerow.audits.runner import examine as audited
 from hedgerow.core.certificate import Observer
 from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
 from hedgerow.core.convex import AbsoluteError, Huber, Pinball, SquaredError
@@ -157,6 +159,14 @@ def test_the_certificate_protects_the_target_from_everybody() -> None:
             assert "forecasts are public" in guarantee.words()
             assert guarantee.proof is not None
             assert "lies" in guarantee.proof.read() or "collude" in guarantee.proof.read()
+
+
+def test_audits_come_out_as_expected() -> None:
+    """Also the planted bugs: less noise, and a target that is answered in two rounds."""
+    found = cases_of("private_mixture", PrivateMixture())
+    rows = [AuditRow(case, audited(case)) for case in found]
+    assert [row.verdict for row in rows] == [case.expected for case in found]
+    assert [row.verdict for row in rows].count("violated") == 3
 
 
 # Weights

@@ -76,12 +76,13 @@ def _size(mechanism: Any, value: Any, output: Any) -> _Size:
         if isinstance(mechanism, GaussianNoise):
             return _Size(far * far / 2, width / 2, width / 2, 2.0 * width)
         return _Size(far, width, width, width)
-    amounts, variance = _choice(mechanism, tuple(np.asarray(value, float).tolist()))
+    given = np.asarray(value, float)
+    amounts, variance = _choice(mechanism, tuple(given.tolist()) if given.ndim else float(given))
     return _Size(amounts[outcomes.index(output)], 0.0, variance, variance / log(CUT) ** 2)
 
 
 @lru_cache(maxsize=4096)
-def _choice(mechanism: Any, value: tuple[float, ...]) -> tuple[list[float], float]:
+def _choice(mechanism: Any, value: tuple[float, ...] | float) -> tuple[list[float], float]:
     """The sizes of all outcomes of a choice, and their variance."""
     scores, less = np.array(value), mechanism.scaled(CUT)
     outcomes = mechanism.outcomes(scores)
