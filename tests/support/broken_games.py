@@ -82,7 +82,8 @@ class KnowsTheEnd(Silo):
 
     def resolve(self, setting: Setting) -> Algorithm:
         every = 1 if setting.horizon is None else 2
-        return replace(super().resolve(setting), server=silo.Adding(setting.experts, every))
+        server = silo.Adding(setting.experts, every)
+        return replace(super().resolve(setting), server=server, broadcasts={})
 
 
 @dataclass(frozen=True)

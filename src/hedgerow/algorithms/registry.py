@@ -45,14 +45,14 @@ ALGORITHMS: Registry[type[Any]] = Registry(
 
 
 def supporting(feature: Feature) -> list[str]:
-    """Names of the algorithms that support games with this feature.
+    """Names of the algorithms of the package that support games with this feature.
 
-    An algorithm that cannot be built with its defaults is left out.
+    An algorithm that cannot be built with its defaults is left out, and so are plugins.
     """
     found = []
-    for name, kind in ALGORITHMS.items():
+    for name in ALGORITHMS.built_in:
         try:
-            built = kind().build(Setting(clients=2, experts=2, horizon=2))
+            built = ALGORITHMS[name]().build(Setting(clients=2, experts=2, horizon=2))
         except (HedgerowError, TypeError):
             continue
         if feature in built.supports:

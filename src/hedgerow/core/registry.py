@@ -58,6 +58,7 @@ class Registry(Generic[Thing]):
         self.kind = kind
         self.base = base
         self._things: dict[str, Any] = {name: _Reference(where) for name, where in built_in.items()}
+        self.built_in = tuple(sorted(built_in))
         self._installed = set(built_in)
         self._found_plugins = False
 
