@@ -17,10 +17,9 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import to_units
 from hedgerow.core.messages import decode
 from hedgerow.deployment import wire
-from hedgerow.deployment.anchor import Anchor, OldLedger
+from hedgerow.deployment.anchor import Anchor, AnchorFailed, OldLedger
 from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.closing import ClosingRule
-from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import DROPPED, StudyServer
 from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
@@ -373,11 +372,17 @@ def test_without_an_anchor_the_server_says_what_it_waits_for(
     study.anchor.unlink()
     assert go_on(study, losses) == 2
     server = study.running_server()
-    expected = "since the start of the server, a hello is awaited from client-002"
+    expected = (
+        "the anchor is missing or old, and since the start of the server, a hello is awaited from "
+        "client-002"
+    )
     assert server.stuck == server.public()["stuck"] == expected
-    server.vouch()
-    server.vouch()  # said once
-    assert server.stuck is None
+    assert server.lost_anchor == study.anchor
+    assert server.vouch()
+    assert not server.vouch()  # said once
+    assert (server.stuck, server.lost_anchor) == (None, None)
+    study.kill("server")
+    assert study.running_server().anchored  # there is an anchor again, before the next answer
     assert go_on(study, losses) == ROUNDS // 2 - 1
     server = study.running_server()
     assert server.vouched() == [2]
@@ -438,14 +443,47 @@ def test_an_answer_leaves_after_its_anchor(place: Path, built_once: None) -> Non
     kept = study.anchor.read_bytes()
     study.anchor.unlink()
     study.anchor.mkdir()
-    with pytest.raises(LedgerFailed, match=r"anchor .* could not be written"):
+    with pytest.raises(AnchorFailed, match=r"anchor .* could not be written"):
         go_on(study, losses, 10)
     assert 2 not in study.watch.answers
     study.server = None
     study.anchor.rmdir()
     study.anchor.write_bytes(kept)
-    assert study.running_server().exchange == 2
-    assert study.running_server().anchored
+    part = study.anchor.with_name(".server.anchor.part")
+    part.unlink()
+    part.mkdir()  # so that a new anchor cannot be written
+    with pytest.raises(AnchorFailed, match=r"anchor .* could not be written"):
+        study.running_server()  # nor does it leave now
+    part.rmdir()
+    server = study.running_server()
+    assert (server.exchange, server.anchored) == (2, True)
+    assert Anchor(study.anchor, server.study).read() == (2, wire.hash_of(server.answer(2) or b""))
+    study.close()
+
+
+def test_an_old_copy_cannot_be_vouched_for(place: Path, built_once: None) -> None:
+    """A client has shown a later answer: no word, no statement, and the health check says so."""
+    study, losses = lost(place, "drop")
+    backup = Path(shutil.copytree(study.place("server"), place / "backup"))
+    assert go_on(study, losses, 10) > 2
+    study.restore("server", backup)
+    study.anchor.unlink()
+    with pytest.raises(Refused, match="Tell the operator of the server"):
+        go_on(study, losses)
+    server = study.running_server()
+    assert "is an old copy: bring back the latest one" in str(server.stuck)
+    with pytest.raises(OldLedger, match="is an old copy"):
+        server.vouch()
+    assert server.vouched() == []
+    study.close()
+    with pytest.raises(InvalidValue, match="Write the statement from the latest ledger"):
+        read_deployment(study.place("server"))
+
+
+def test_a_new_study_needs_no_word(place: Path, built_once: None) -> None:
+    study = made(place, "drop", Faults())
+    assert not study.running_server().vouch()
+    assert study.running_server().vouched() == []
     study.close()
 
 

@@ -25,6 +25,7 @@ class _Study:
         self.batches: list[bytes] = []  # the kinds of requests in each batch
         self.missing = CLIENTS
         self.stuck = self.trouble = None
+        self.old = False
 
     def take(self, requests: list[bytes]) -> list[bytes | Wait]:
         self.batches.append(b"".join(data[:1] for data in requests))

@@ -363,7 +363,7 @@ def test_a_server_that_waits_for_a_hello_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the log, at /readyz and on the page, until the hello has come."""
-    caplog.set_level("WARNING", "hedgerow.deployment")
+    caplog.set_level("INFO", "hedgerow.deployment")
     with served(tmp_path, parts=(live_page,)) as one:
         assert one.ask("GET", "/readyz")[2] == b"ready\n"
         one.study._proven = False  # as after a start with a ledger that has answers
@@ -375,3 +375,20 @@ def test_a_server_that_waits_for_a_hello_says_so(
         play([one.learner(0), one.learner(1)], LOSSES)
         assert one.ask("GET", "/readyz")[2] == b"ready\n"
         assert [record.message for record in caplog.records][1:] == ["the study can go on"]
+        assert one.ask("GET", "/healthz")[0] == 200
+
+
+def test_the_health_check_of_an_old_copy_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client has shown an answer that this ledger does not have, so the study cannot go on."""
+    caplog.set_level("INFO", "hedgerow.deployment")
+    with served(tmp_path, parts=(live_page,)) as one:
+        one.study._proven = False
+        assert one.ask("GET", "/manifest.json")[0] == 200  # a batch
+        one.study.old = True
+        assert one.ask("GET", "/manifest.json")[0] == 200
+        assert one.ask("GET", "/healthz")[0] == 503
+        assert b"this ledger is an old copy" in one.ask("GET", "/readyz")[2]
+    said = [getattr(record, "facts", {}).get("because") for record in caplog.records]
+    assert [text for text in said if text and "old copy" in text]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,11 @@ from hedgerow.cli.output import ERR, OUT, print_json
 if TYPE_CHECKING:
     from hedgerow.deployment.config import ServeConfig, ServerOptions
     from hedgerow.deployment.manifest import Manifest
+
+DO = (
+    "If a client of the last exchange is lost, bring the anchor back. If you cannot, see --vouch "
+    "in `hedgerow serve --help`."
+)
 
 
 def serve(
@@ -96,8 +102,10 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
         raise HedgerowError(
             f"A study server needs {error.name}. Install hedgerow[deploy]."
         ) from error
+    from hedgerow.deployment.anchor import AnchorFailed
+    from hedgerow.deployment.database import FATAL
     from hedgerow.deployment.desk import Desk
-    from hedgerow.deployment.logs import start_logs
+    from hedgerow.deployment.logs import log, start_logs
     from hedgerow.deployment.pages.live import live_page
     from hedgerow.deployment.serving import limits_of, open_study
 
@@ -110,12 +118,20 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
     listening = listen(options.host, options.port)  # first: a study that is made is final
     try:
         study = open_study(config, options)
-        if vouch:
-            study.vouch()
+        vouched = vouch and study.vouch()
+    except AnchorFailed as error:
+        listening.close()
+        ERR.print(f"Error: {error}", markup=False)
+        return FATAL
     except BaseException:
         listening.close()
         raise
     start_logs(options.log)
+    if vouch:
+        words = "the operator has vouched" if vouched else "--vouch was not needed: nobody vouched"
+        log(words, logging.WARNING, exchange=study.exchange)
+    if study.lost_anchor is not None:
+        log("the anchor is missing or old", logging.WARNING, anchor=str(study.lost_anchor), do=DO)
     desk = Desk(lambda: study, limits_of(study, options))
     app = make_app(desk, live_page)
     bound = listening.getsockname()[1]

@@ -148,8 +148,8 @@ class Account:
         if place.parent.name != STUDIES or not (data / FILE).is_file():
             raise InvalidValue(
                 f"{place} is not inside the folder of its data set: {data} holds no account "
-                f"({FILE}). The ledger of a study is always in the folder {STUDIES} of the account "
-                "that was charged; move it back there."
+                f"({FILE}). If the account was lost, put it back from a backup. If the study was "
+                f"moved, move it back into the folder {STUDIES} of the account that was charged."
             )
         return cls(data)
 

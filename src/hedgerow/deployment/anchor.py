@@ -12,11 +12,15 @@ import os
 from pathlib import Path
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.deployment.database import point
+from hedgerow.deployment.database import LedgerFailed, point
 
 
 class OldLedger(HedgerowError):
     """A ledger that is older than its anchor: a restored copy."""
+
+
+class AnchorFailed(LedgerFailed):
+    """The anchor could not be written. Nothing was sent; check its disk, then start again."""
 
 
 class Anchor:
@@ -59,7 +63,7 @@ class Anchor:
         if study != self._study:
             raise InvalidValue(
                 f"The anchor {self.path} belongs to another study. Choose another file with "
-                "anchor in [server]."
+                "anchor in [server], or move this one away if the other study is over."
             )
         return exchange, answer
 

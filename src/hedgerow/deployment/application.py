@@ -31,10 +31,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.validate import nearest
+from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.logs import log_error
 from hedgerow.deployment.pages.html import SAFE
+from hedgerow.deployment.wire import Refused
 
 LARGEST = 2**24  # bytes of one request
 LONGEST = 20  # digits of its length
@@ -126,6 +128,8 @@ def replied(answer: Answer, text: str | bytes) -> tuple[int, dict[str, Any]]:
             return 422, {"error": str(error)}
         return 400, {"error": "Expected one JSON object in one line."}
     except HedgerowError as error:
+        if isinstance(error, Distrusted | Refused):
+            log_error("nothing more is released", error)
         return 409, {"error": str(error)}
 
 

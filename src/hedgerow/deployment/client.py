@@ -288,7 +288,10 @@ class StudyClient(ClientLedger):
         if (welcome.client, welcome.nonce) != (self.index, nonce):
             raise Distrusted("The server's welcome answers another hello.")
         if welcome.exchange < self._game.exchange:
-            raise Distrusted("The server's ledger is older than what this client has seen.")
+            raise Distrusted(
+                "The server's ledger is older than what this client has seen. Nothing is released. "
+                "Tell the operator of the server."
+            )
         if (welcome.uploaded >= 0 and self.released(welcome.uploaded) != welcome.hash) or (
             self.chain.head_at(welcome.count) != welcome.head
         ):
@@ -417,7 +420,8 @@ class StudyClient(ClientLedger):
         except InvalidMessage as error:
             raise Distrusted(
                 f"The server's answer is not one that this study allows. {error} Nothing more is "
-                "released."
+                "released in this study. Ask the operator of the server for the reason before you "
+                "join another one."
             ) from None
         after = self._after(answer, broadcast.rounds, own)
         if after["behind"] == exchange and self._rule.name == "drop":

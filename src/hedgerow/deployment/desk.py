@@ -51,6 +51,8 @@ STATUS = {
     Code.STOPPED: 503,
 }
 """The HTTP status of a refusal."""
+State = tuple[str | None, str | None, bool]
+"""What keeps a study from answering, its trouble, and whether its ledger is an old copy."""
 _KINDS = frozenset(kind.kind for kind in REQUESTS)
 
 
@@ -160,6 +162,8 @@ class Desk:
         self._clients = 0
         self._stuck: str | None = None
         self._trouble: str | None = None
+        self.old = False
+        """Whether the ledger is an old copy, with which the study cannot go on."""
         self._lanes: OrderedDict[tuple[str, int], deque[_Request]] = OrderedDict()
         self._queued: Counter[str] = Counter()  # by address
         self._due = asyncio.Event()  # what is queued is taken now
@@ -203,14 +207,15 @@ class Desk:
         """What keeps the study from answering any exchange, in words; None: nothing."""
         return self._stuck
 
-    def _note(self, stuck: str | None, trouble: str | None) -> None:
+    def _note(self, stuck: str | None, trouble: str | None, old: bool) -> None:
         """Log what keeps the study from going on, and what an operator should know."""
-        if (stuck is None) != (self._stuck is None):
-            event = "the study can go on" if stuck is None else "no exchange is answered"
-            log(event, logging.WARNING, because=stuck)
         if trouble not in (None, self._trouble):
             log("trouble", logging.WARNING, what=trouble)
-        self._stuck, self._trouble = stuck, trouble
+        if stuck is None and self._stuck is not None:
+            log("the study can go on")
+        elif stuck is not None and (self._stuck is None or old is not self.old):
+            log("no exchange is answered", logging.WARNING, because=stuck)
+        self._stuck, self._trouble, self.old = stuck, trouble, old
 
     async def ask(self, address: str, data: bytes) -> Reply:
         """Queue a request and wait for its reply, at most `limits.wait` seconds."""
@@ -378,7 +383,7 @@ class Desk:
 
     def _take(
         self, requests: list[bytes], exchanges: tuple[int, ...]
-    ) -> tuple[list[bytes | Wait], dict[int, bytes], int, tuple[str | None, str | None]]:
+    ) -> tuple[list[bytes | Wait], dict[int, bytes], int, State]:
         """In the writer's thread: take a batch, and find the answers that somebody waits for.
 
         The third value is the number of uploads that the open exchange still needs, the last one
@@ -396,8 +401,8 @@ class Desk:
         return replies, answers, study.missing, self._state(study)
 
     @staticmethod
-    def _state(study: StudyServer) -> tuple[str | None, str | None]:
-        return study.stuck, study.trouble
+    def _state(study: StudyServer) -> State:
+        return study.stuck, study.trouble, study.old
 
     def _keep(self, exchange: int, request: _Request) -> None:
         """Let a request wait, unless the server stops: then it is answered with 204.

@@ -137,7 +137,8 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
 
     async def health(request: Request) -> Response:
         del request
-        return _text(200, "ok") if desk.fatal is None else _text(503, "the study cannot go on")
+        ended = desk.fatal is not None or desk.old
+        return _text(503, "the study cannot go on") if ended else _text(200, "ok")
 
     async def ready(request: Request) -> Response:
         del request

@@ -79,6 +79,11 @@ def _of_server(place: Path) -> Deployed:
     server = StudyServer(place)
     try:
         head, manifest = server.check(), server.manifest
+        if server.old:
+            raise InvalidValue(
+                f"The ledger in {place} is an old copy: a client has shown a later answer. Write "
+                "the statement from the latest ledger."
+            )
         _check_begin(server.chain, "manifest", manifest, place)
         if not signed_by(manifest.server, server.signature, manifest.signed_text):
             raise InvalidValue(f"The manifest in {place} is not signed by its server.")

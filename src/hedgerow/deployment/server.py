@@ -21,7 +21,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.messages import decode, decode_state, encode, encode_state
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
-from hedgerow.deployment.anchor import Anchor, OldLedger
+from hedgerow.deployment.anchor import Anchor, AnchorFailed, OldLedger
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import NAMED, LedgerFailed, open_database
@@ -169,8 +169,8 @@ class StudyServer:
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
         self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
-        # a client has shown an answer that this ledger does not have: it is an old copy, for good
-        self._old = database.one("SELECT 1 FROM log WHERE kind = 'old'") is not None
+        self.old = database.one("SELECT 1 FROM log WHERE kind = 'old'") is not None
+        """Whether a client has shown an answer that this ledger does not have: an old copy."""
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
         self._answers: dict[int, bytes] = {}
@@ -214,6 +214,7 @@ class StudyServer:
         """Whether the anchor names the last answer, or the one before it; raises if it is newer.
 
         A server that dies between the commit of an answer and the anchor has not sent the answer.
+        The anchor names it now, before it leaves.
         """
         named = anchor.read()
         if named is None:
@@ -226,24 +227,32 @@ class StudyServer:
                 f"an answer of exchange {exchange} that is not in it. Bring back the latest "
                 "ledger, or start a new study."
             )
+        if exchange == self.exchange - 1:
+            self._publish()
         return exchange >= self.exchange - 1
 
-    def vouch(self) -> None:
+    def vouch(self) -> bool:
         """Take the operator's word that there is no later ledger of this study than this one.
 
         For a server whose anchor is lost while a client of the last exchange is lost as well. The
-        word is signed with the server's key, logged, and in every statement of the server.
+        word is signed with the server's key, logged, and in every statement of the server. Then the
+        anchor is written again. False: no word is needed, and none is logged.
         """
         if not self._rule.may_close:
             raise Unsupported(
-                "In this study an exchange waits for all clients, so their hellos are proof enough."
+                "In this study an exchange waits for all clients, so their hellos are proof "
+                "enough. Start the server without --vouch."
             )
-        if self.anchored:
-            return
+        if self.old:
+            raise OldLedger(f"The ledger in {self.folder} cannot go on: {self.stuck}.")
+        if self.anchored or self._proven:
+            return False
         with self._database.transaction("server vouch"):
             word = self.exchange.to_bytes(8, "little")
             self.chain.add("vouch", word + self.key.sign(self._vouched_text(word)))
+        self._publish()
         self.anchored = True
+        return True
 
     def _vouched_text(self, word: bytes) -> bytes:
         return b"hedgerow: this ledger is the latest\n" + self.study + word
@@ -331,7 +340,8 @@ class StudyServer:
         ):
             refuse(
                 Code.OLD_CLIENT,
-                "This ledger is older than what the server has seen of it: a restored copy.",
+                "This ledger is older than what the server has seen of it: a restored copy. "
+                "Nothing is released. Bring back the latest ledger, or join a new study.",
             )
         reply = self._welcome(client, message.nonce)
         if known is None or message.count > known[0]:
@@ -483,15 +493,16 @@ class StudyServer:
         server = self.manifest.server
         if not wire.sealed(message.exchange, count, message.seal, self.study, server):
             refuse(Code.SIGNATURE, "The server has not signed the answer that the hello names.")
-        if not self._old:
+        if not self.old:
             self._database.begin()
             where = message.client.to_bytes(4, "little") + message.exchange.to_bytes(8, "little")
             self.chain.add("old", where + message.seal)
-            self._old = True
-        self.trouble = f"{name} has shown an answer that this server does not have"
+            self.old = True
+            self.trouble = f"{name} has shown an answer that this server does not have"
         refuse(
             Code.OLD_SERVER,
-            "The server's ledger is older than what this client has seen: a restored copy.",
+            "The server's ledger is older than what this client has seen: a restored copy. Nothing "
+            "is released. Tell the operator of the server.",
         )
 
     def _finish(self, message: wire.Done) -> bytes:
@@ -523,7 +534,7 @@ class StudyServer:
         anchor counts when somebody asks to close the exchange, and a client has said hello: until
         then those that are here had time to show a later answer, which stops everything.
         """
-        if self._old:
+        if self.old:
             return False
         self._proven = self._proven or self._last_counted <= self.greeted
         return self._proven or (closing and self.anchored and bool(self.greeted))
@@ -534,16 +545,25 @@ class StudyServer:
         return set() if self._proven else self._last_counted - self.greeted
 
     @property
+    def lost_anchor(self) -> Path | None:
+        """The anchor, if it is needed as a proof and does not name the last answer; or None."""
+        needed = self._anchor is not None and not (self.anchored or self._proven)
+        return self._anchor_file if needed else None
+
+    @property
     def stuck(self) -> str | None:
         """What keeps the server from answering any exchange, in words; None: nothing."""
-        if self._old:
+        if self.old:
             return "this ledger is an old copy: bring back the latest one, or start a new study"
         names = [self.manifest.clients[client] for client in sorted(self.unheard)]
         may_close = self.anchored and self.missing > 0  # and then the timer says when
         if not names or may_close or self._until_next is None:
             return None
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} others" if names[3:] else "")
-        return f"since the start of the server, a hello is awaited from {shown}"
+        since = "since the start of the server, a hello is awaited from"
+        if self.lost_anchor is not None:
+            since = f"the anchor is missing or old, and {since}"
+        return f"{since} {shown}"
 
     @property
     def may_close(self) -> bool:
@@ -572,12 +592,13 @@ class StudyServer:
 
     def _publish(self) -> None:
         """Let the answers that are committed leave: the anchor names the last one first."""
-        if self._anchor is not None:
+        last = self._answer(self.exchange)
+        if self._anchor is not None and last is not None:
             try:
-                self._anchor.write(self.exchange, wire.hash_of(self._answers[self.exchange]))
+                self._anchor.write(self.exchange, wire.hash_of(last))
             except OSError as error:
                 self._database.close()
-                raise LedgerFailed(
+                raise AnchorFailed(
                     f"The anchor {self._anchor.path} could not be written: {error.strerror}. "
                     "Nothing was sent. Check the disk, then start again."
                 ) from error
