@@ -410,8 +410,8 @@ def test_studies_that_protect_a_whole_record_add_up(place: Path, changes: dict[s
 
 def test_joining_shows_the_unit_and_what_is_declared() -> None:
     lines = study(**SMALL).words()
-    (protects,) = [line for line in lines if line.startswith("protects: ")]
-    assert "by at most 1e-06 in the l2 norm" in protects
+    (neighbours,) = [line for line in lines if line.startswith("neighbours: ")]
+    assert "by at most 1e-06 in the l2 norm" in neighbours
     (declared,) = [line for line in lines if "DECLARED_SENSITIVITY)" in line]
     assert declared.startswith("assumed, not checked: one person moves the losses of all experts")
     assert "1e-06" in declared

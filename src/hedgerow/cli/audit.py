@@ -18,15 +18,16 @@ from hedgerow.studies.config import parse_setting
 from hedgerow.studies.typed import typed
 
 UNSEEN = (
-    "* computed for an observer that sees all releases; this one sees fewer. Where the claim is"
-    " about all releases, this is what is promised. Elsewhere a larger number is inconclusive."
+    "* computed for an observer that sees all releases; this one sees fewer. If the claim is"
+    ' "all releases", the proof promises the certified number to such an observer too. Otherwise a'
+    " number above the certified one is inconclusive."
 )
 
 
 def audit(
     name: Annotated[
         str | None,
-        typer.Argument(help="An algorithm; see `hedgerow list`. None: how tight all audits are."),
+        typer.Argument(help="An algorithm; see `hedgerow list`. None: how tight every audit is."),
     ] = None,
     calibration: Annotated[
         str | None,

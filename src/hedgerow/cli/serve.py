@@ -121,7 +121,7 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
         vouched = vouch and study.vouch()
     except AnchorFailed as error:
         listening.close()
-        ERR.print(f"Error: {error}", markup=False)
+        ERR.print(f"Error: {error}", markup=False, soft_wrap=True)
         return FATAL
     except BaseException:
         listening.close()

@@ -24,8 +24,8 @@ UNSEEN = (
 )
 
 ENTERED = (
-    "The statements follow from this run. Their date, details and audit are as the person entered "
-    "them who wrote them: nobody has signed these."
+    "The statements follow from this run. Their date, details and audit are as their author "
+    "entered them: nobody has signed these."
 )
 
 
@@ -56,7 +56,7 @@ def verify(
 
     Every file is compared with digest.json, and every certificate is computed again from the
     recorded choices. Statements in the folder are written again and compared; their date, details
-    and audit are what the person entered who wrote them.
+    and audit are as their author entered them.
 
     Example: hedgerow verify runs/my-study --key public.pem
 

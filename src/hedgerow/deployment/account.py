@@ -223,7 +223,8 @@ class Account:
                 raise InvalidValue(
                     f"This study protects {guarantee.unit.words()}. The account {self.name!r} "
                     f"counts in another unit: {self.unit.words()}. Costs of the two do not add up. "
-                    "Nothing was charged. Ask the operator for a study that protects this unit"
+                    "Nothing was charged. Ask the operator of the server for a study that protects "
+                    "the unit of the account"
                     + (
                         f", or join with an account for the unit of the study, which has its own "
                         f"budget: `hedgerow client init --data NAME --budget EPSILON{other}`."

@@ -223,7 +223,7 @@ class Manifest:
         found = [g for g in self.resolved["guarantees"] if g["stated"] is not None]
         assumed = {name: text for g in found for name, text in g["assumes"].items()}
         return [
-            *dict.fromkeys(f"protects: {guarantee['adjacency']}" for guarantee in found),
+            *dict.fromkeys(f"neighbours: {guarantee['adjacency']}" for guarantee in found),
             *(
                 f"assumed, not checked: {text} ({name})"
                 for name, text in sorted(assumed.items())

@@ -182,7 +182,10 @@ def _covered(unit: UnitRecord) -> str:
     if unit.kind == Site.__name__:
         return "It covers every person whose records are all at one client."
     if unit.kind == Part.__name__:
-        return "A person with more records, or one who changes more than declared, is not covered."
+        return (
+            "A person with more records, or one who changes them by more than declared, is not "
+            "covered."
+        )
     if unit.kind != Person.__name__:
         return ""
     spread = "" if unit.parameters["may_span_clients"] else ", or at several clients,"
