@@ -25,8 +25,8 @@ from hedgerow.cli import serve as serve_command
 from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.deployment import application, launching, logs
 from hedgerow.deployment.account import Account, study_folder
-from hedgerow.deployment.application import Application, Port, answer_lines
-from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.application import Application, Port, answer_lines, replied
+from hedgerow.deployment.client import Distrusted, StudyClient
 from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.home import Home
@@ -72,6 +72,17 @@ def test_every_line_gets_one_line(tmp_path: Path) -> None:
     assert replies[6] == {"round": 2, "play": last, "over": True}  # the last play goes on
     assert study.running_server().over
     study.close()
+
+
+def test_the_end_of_a_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """By its type: an application may hide the error from its operator."""
+
+    def distrusting(request: Any) -> dict[str, Any]:
+        raise Distrusted("The server lies.")
+
+    assert replied(distrusting, "{}") == (409, {"error": "The server lies."})
+    said = [(record.message, vars(record)["facts"]["error"]) for record in caplog.records]
+    assert said == [("nothing more is released", "Distrusted")]
 
 
 def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
@@ -452,6 +463,17 @@ def test_nobody_vouches_where_all_clients_say_hello(hedgerow: Command, tmp_path:
     )
     answer = hedgerow("serve", "study.toml", "--vouch")
     assert (answer.code, "their hellos are proof enough" in answer.err) == (2, True)
+
+
+def test_an_anchor_that_cannot_be_written_is_named(hedgerow: Command, tmp_path: Path) -> None:
+    """With the exit code of a disk that failed, after which systemd starts the server again."""
+    (tmp_path / "study.toml").write_text(
+        'closing = "drop"\n[algorithm]\nname = "sparse_vector"\n[setting]\nexperts = 2\n'
+        f"horizon = 4\n[clients]\na = {json.dumps('ab' * 32)}\n[server]\nport = 0\n"
+    )
+    (tmp_path / ".server.anchor.part").mkdir()  # so that no anchor can be written
+    answer = hedgerow("serve", "study.toml")
+    assert (answer.code, "server.anchor could not be written" in answer.err) == (70, True)
 
 
 def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class _Slow:
 
     missing = 0
     stuck = trouble = None
+    old = False
 
     def __init__(self, clients: int) -> None:
         self.manifest = SimpleNamespace(roster=dict.fromkeys(range(clients)), closing="wait")
