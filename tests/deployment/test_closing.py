@@ -434,6 +434,32 @@ def test_an_anchor_may_be_one_answer_behind(place: Path, built_once: None, behin
     study.close()
 
 
+def test_an_answer_of_a_server_that_died_leaves_after_its_anchor(
+    place: Path, built_once: None
+) -> None:
+    """The next process sends it; so an older ledger must be refused from then on."""
+    losses, study = drawn(), made(place, "fold", Faults())
+
+    def until(exchange: int) -> None:
+        for client in list(range(CLIENTS)) * 20:
+            if study.running_server().exchange < exchange:
+                study._step(client, losses, None, None)
+        assert study.running_server().exchange == exchange
+
+    until(1)
+    study.kill("server")
+    kept = study.anchor.read_bytes()
+    backup = Path(shutil.copytree(study.place("server"), place / "backup"))
+    until(2)
+    study.kill("server")
+    study.anchor.write_bytes(kept)  # it died after the commit, before it wrote the anchor
+    assert study.running_server().answer(2) is not None
+    study.restore("server", backup)
+    with pytest.raises(OldLedger, match="names an answer of exchange 2 that is not in it"):
+        study.running_server()
+    study.close()
+
+
 def test_an_answer_leaves_after_its_anchor(place: Path, built_once: None) -> None:
     """If the anchor cannot be written, the answer stays here, and the next start sends it."""
     losses, study = drawn(), made(place, "fold", Faults())
