@@ -288,11 +288,32 @@ def test_the_certificate_says_what_it_assumes_and_protects_one_example() -> None
     built = hr.OnlineSGD(steps="smooth").build(hr.Setting(2, 1, 4, family=hill()))
     server = built.certificate.server
     text = {a.name: a.meaning for a in server.assumes}["DECLARED_SMOOTHNESS"]
-    assert "1-smooth for weights of norm at most 100, as declared" in text
+    reach = 100.0 + 10 * built.parameters["local_step"] * built.parameters["clip"]
+    assert f"1-smooth for weights of norm at most {reach!r}, as declared" in text
     assert server.unit.words() == "one of the 10 examples of one client in one round"
     assert "(i,t,k)" in server.unit.formula()
     plain = hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=SMALL)).certificate.server
     assert "DECLARED_SMOOTHNESS" not in {a.name for a in plain.assumes}
+
+
+def cliff(params: Any, pair: Any) -> Any:
+    """A loss that is linear for weights of norm at most 1, and falls beyond."""
+    (bend,), slope = pair
+    return slope * params[0] - 2 * bend * (params[0] - 1).clip(0)
+
+
+def test_what_is_declared_of_a_model_must_hold_where_local_steps_go() -> None:
+    """Here it holds up to the radius only: then the certified sensitivity is too small."""
+    model = hr.Model(cliff, np.zeros(1), features=(1,), smooth=1e-3, radius=1.0)
+    spec = hr.OnlineSGD(steps="smooth", clip=1.0, local_step=0.01)
+    built = spec.build(hr.Setting(2, 1, 4, family=hr.Batch(model, 12)))
+    records = np.zeros((2, 12, 2))
+    records[:, 0, 1], records[:, 1:, 0] = (1, -1), 1
+    work = LocalRound(model, 1, 12, 1.0, "smooth", 0.01)
+    sums, _ = work.sums(np.ones(1), records.reshape(2, -1))
+    assert abs(sums[0] - sums[1]) > 6 * round_sensitivity(work, 1e-3)
+    texts = {a.name: a.meaning for a in built.certificate.server.assumes}
+    assert "for weights of norm at most 1.12, as" in texts["DECLARED_SMOOTHNESS"]
 
 
 @pytest.mark.long

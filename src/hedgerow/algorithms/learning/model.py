@@ -52,8 +52,9 @@ class Model(Family):
     steepest
         The largest norm of a gradient of the loss, if you know it. None (default): unknown.
     smooth
-        The smoothness of the loss, if you know it: how fast a gradient changes, at most. None
-        (default): unknown.
+        The smoothness of the loss, if you know it: how fast a gradient changes, at most. Local
+        steps leave `radius`; the certificate says how far `steepest`, `smooth` and `convex` must
+        hold. None (default): unknown.
     convex
         Whether the loss is convex in the parameters. Default: False.
     radius

@@ -25,7 +25,7 @@ from hedgerow.algorithms.learning.roles import (
     Released,
     TrainingServer,
 )
-from hedgerow.algorithms.learning.rounds import LocalRound, Steps, round_sensitivity
+from hedgerow.algorithms.learning.rounds import LocalRound, Steps, local_reach, round_sensitivity
 from hedgerow.algorithms.learning.training import Training
 from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
@@ -418,8 +418,8 @@ def _assumed(work: LocalRound, smooth: float) -> frozenset[Assumption]:
         if work.steps == "convex":
             steepest = work.family.gradient_bound("l2", work.width)
             text += f" with gradients of norm at most {steepest:g}"
-        bounded = work.family.radius is not None
-        where = f" for weights of norm at most {work.family.radius:g}" if bounded else ""
+        reach = local_reach(work)
+        where = f" for weights of norm at most {reach!r}" if isfinite(reach) else ""
         text += f"{where}, as declared, and gradients along the local steps are computed exactly"
     else:
         text += ", as proven"

@@ -235,13 +235,20 @@ def rounding(clip: float, width: int) -> float:
     return (sqrt(width) * 2.0**-20 + 2 * margin(width) * clip) * (1 + 2.0**-40)
 
 
+def local_reach(plan: LocalRound) -> float:
+    """Bounds the norm of every point where a gradient is taken; local steps leave the domain."""
+    domain = plan.family.domain
+    if isinstance(domain, Space):
+        return inf
+    radius = domain.radius if isinstance(domain, Ball) else 1.0
+    return radius + plan.local_step * plan.clip * plan.size
+
+
 def _inexact(plan: LocalRound, smooth: float) -> float:
     """Bounds the error of a gradient from points and scores of 24 bits; 0 where it is assumed."""
-    domain = plan.family.domain
-    if isinstance(domain, Space) or not isfinite(smooth):
+    reach = local_reach(plan)
+    if not isfinite(reach) or not isfinite(smooth):
         return 0.0
-    radius = domain.radius if isinstance(domain, Ball) else 1.0
-    reach = radius + plan.local_step * plan.clip * plan.size
     return smooth * reach * (plan.width + 4) * 2.0**-22
 
 
