@@ -426,7 +426,7 @@ def test_models_that_do_not_fit_are_refused() -> None:
         built.admit(sent, 0)
     with pytest.raises(InvalidValue, match=r"norm at most radius=0\.5"):
         hr.Model(quartic, {"x": 1.0}, features=(1,), radius=0.5)
-    with pytest.raises(InvalidValue, match="label"):
+    with pytest.raises(InvalidValue, match=r"^Expected the label of every \w+ to be in 0\.\.1 \("):
         hr.Replay(np.full((1, 1, 5), 3.0), hr.convolutional((), (), image=(2, 2), classes=2))
 
 

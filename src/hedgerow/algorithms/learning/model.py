@@ -286,8 +286,7 @@ class Model(Family):
             return
         labels = records[..., -1]
         wrong = counted & ~((labels >= 0) & (labels < self.classes) & (labels % 1 == 0))
-        found = float(labels[wrong][0]) if wrong.any() else 0.0
-        text = f"Expected the label {found!r} of a {name} to be in 0..{self.classes - 1}"
+        text = f"Expected the label of every {name} to be in 0..{self.classes - 1}"
         refuse(wrong, first_round, text + " ({place}).")
 
     def clip(self, records: Array) -> Clipped:
