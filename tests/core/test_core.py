@@ -325,6 +325,8 @@ def test_clipping_changes_no_vector_that_is_short_enough_and_no_direction() -> N
     short = round_to_lattice(rng.standard_normal((50, 4)) * 0.1)
     assert np.array_equal(clip_to_lattice(short, 1.0), short)
     assert np.array_equal(clip_to_lattice([[0.0, 1.0, 0.0]], 1.0), [[0.0, 1.0, 0.0]])
+    with np.errstate(all="raise", under="ignore"):  # a warning would show a tiny vector
+        assert not clip_to_lattice([[1e-310, 0.0], [1e-290, 0.0]], 1e3).any()
     long = rng.standard_normal((50, 4)) * 9 + 20
     clipped = clip_to_lattice(long, 1.0)
     assert np.allclose(clipped, long / np.linalg.norm(long, axis=-1, keepdims=True), atol=4e-6)

@@ -82,8 +82,8 @@ def clip_to_lattice(
         )
     limit = np.floor(bound * UNITS_PER_LOSS)
     peak = np.abs(given).max(axis=-1, keepdims=True, initial=0.0)
-    # scaled so that no square overflows
-    safe = given * np.minimum(1.0, 2.0**20 * bound / np.where(peak > 0, peak, 1.0))
+    # scaled so that no square overflows; a warning about a tiny vector would show it
+    safe = given * np.minimum(1.0, 2.0**20 * bound / np.maximum(peak, bound))
     units = np.rint(safe * UNITS_PER_LOSS)
     if norm == "linf":
         return np.clip(units, -limit, limit) / UNITS_PER_LOSS
