@@ -19,6 +19,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.deployment.account import CHARGED, EVENT, FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient, fetch_manifest
+from hedgerow.deployment.database import hooked
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, build, canonical, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
@@ -264,6 +265,34 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     outside = shutil.copytree(folder, place / "outside")
     with pytest.raises(InvalidValue, match="not inside the folder of its data set"):
         StudyClient(outside, Direct())
+    server.close()
+
+
+def test_a_study_is_marked_as_charged_before_it_is_joined(place: Path) -> None:
+    """Killed in between, it could be played without the mark that shows an old account."""
+    account = Account.make(place / "data", name="Ward", epsilon="1")
+    backup = (account.folder / FILE).read_bytes()
+    manifest = study(
+        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
+    )
+    server = StudyServer.create(place / "server", manifest)
+
+    class Direct:
+        def call(self, request: bytes) -> bytes | None:
+            (reply,) = server.take([request])
+            assert isinstance(reply, bytes)
+            return reply
+
+    def die(name: str) -> None:
+        if name == "client join committed":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), hooked(die):
+        StudyClient.join(account, Direct(), server_key=manifest.server)
+    StudyClient(account.study(manifest.digest), Direct()).close()  # it can be played
+    (account.folder / FILE).write_bytes(backup)
+    with pytest.raises(InvalidValue, match="it is an old copy"):
+        Account(account.folder).check()
     server.close()
 
 

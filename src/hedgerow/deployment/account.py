@@ -8,6 +8,7 @@ less than the unit of the account: costs of different units do not add up.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -286,6 +287,16 @@ class Account:
                 }
                 Chain(database).add("charge", canonical(body))
             return words
+
+    def mark(self, manifest: Manifest) -> None:
+        """Note in the folder of a study that it was charged; on disk before it is joined."""
+        file = self.study(manifest.digest) / CHARGED
+        part = file.with_suffix(".part")
+        with part.open("w", encoding="utf-8") as out:
+            out.write(manifest.digest.hex() + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(file)
 
     def knows(self, manifest: Manifest) -> bool:
         """Whether the study was charged before."""

@@ -26,7 +26,7 @@ from hedgerow.core.messages import InvalidMessage, decode, encode
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
-from hedgerow.deployment.account import CHARGED, Account
+from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.client_ledger import FILE, SCHEMA, ClientLedger, Game, array_bytes
 from hedgerow.deployment.closing import rule_of
@@ -161,13 +161,13 @@ class StudyClient(ClientLedger):
                     with database.transaction("client ledger"):
                         database.name(study=manifest.digest, ledger=kept["ledger"])
                 words = account.charge(manifest, algorithm, kept["ledger"])
+                if manifest.private:
+                    account.mark(manifest)
                 Releases.make(account.folder, manifest.digest)
                 with database.transaction("client join"):
                     database.name(manifest=manifest.to_bytes(), signature=signature)
                     body = manifest.digest + kept["ledger"] + words.encode()
                     Chain(database).add("join", body)
-            if manifest.private and not (out / CHARGED).exists():
-                (out / CHARGED).write_text(manifest.digest.hex() + "\n", encoding="utf-8")
         finally:
             database.close()
         return cls(out, link)
