@@ -189,8 +189,6 @@ class StudyServer:
             self._publish()
         else:
             self._state = decode_state(self.algorithm.server.state, bytes(row[2]))
-            if self.anchored:  # it may be one answer behind, and that answer may leave now
-                self._publish()
             self._published = self.exchange
         self._broadcast = self._sent(self.exchange)
         self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
