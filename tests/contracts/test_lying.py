@@ -202,3 +202,8 @@ def test_models_of_the_domain_keep_the_bound_in_24_bits() -> None:
 def test_a_longer_batch_is_cut_and_not_refused() -> None:
     """Even where the door is open, the client's filter shows nothing."""
     lying_servers_learn_no_more(Gullible(LEADER, "rounds", ANY_ROUNDS), games=400)
+
+
+def test_laplace_reports_cost_what_their_mechanism_states() -> None:
+    """A curve of Laplace noise lies below that of a pure guarantee with the same epsilon."""
+    lying_servers_learn_no_more(hr.PhasedSelection(trust="local", report="laplace"))

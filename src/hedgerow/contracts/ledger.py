@@ -212,10 +212,12 @@ def _rules(costs: Costs, planned: bool) -> tuple[PrivacyCurve, ...]:
 
 
 def _sums(costs: Costs) -> Iterator[PrivacyCurve]:
-    """The sum in every currency that needs no delta.
+    """The sum in every currency that needs no delta; a single release costs what it states.
 
     A filter fixes its reserve of delta in advance, and a sum with a delta says nothing about that.
     """
+    if sum(count for _, count in costs) == 1:
+        yield from (cost for cost, _ in costs)
     for currency in CURRENCIES:
         with suppress(Unsupported):
             meter = Odometer(currency)

@@ -225,9 +225,19 @@ def _compiled(family: Family, width: int, size: int, start: bool) -> Compiled:
             nothing = jnp.zeros(width, jnp.float32)
             return jax.lax.scan(one, (nothing, nothing, pending), (base, examples))[1]
 
-        return jax.jit(played)
+        return jax.jit(in_24_bits(played))
 
-    return Compiled(jax.jit(everyone), lru_cache(maxsize=8)(chunk))
+    return Compiled(jax.jit(in_24_bits(everyone)), lru_cache(maxsize=8)(chunk))
+
+
+def in_24_bits(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose products have all 24 bits, as proofs assume; GPUs may use fewer."""
+
+    def traced(*arguments: Any) -> Any:
+        with need_jax().default_matmul_precision("highest"):
+            return function(*arguments)
+
+    return traced
 
 
 def rounding(clip: float, width: int) -> float:
