@@ -5,7 +5,6 @@ errors, its audits.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from math import exp, expm1, log
 from typing import Any
 
@@ -39,6 +38,7 @@ from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.studies.study import notes
+from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from support.played import regret
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
@@ -200,9 +200,7 @@ def test_certified_bounds_against_the_corollaries(
     delta: float, every: int | None, most: float, claim: float
 ) -> None:
     ours = ShrinkingDartboard(epsilon=1.0, delta=delta, every=every).build(LARGE)
-    printed = ShrinkingDartboard(epsilon=1.0, delta=delta, every=1, calibration="published").build(
-        LARGE
-    )
+    printed = AsiDartboard(epsilon=1.0, delta=delta, every=1).build(LARGE)
     assert ours.regret_at_most <= most
     assert printed.parameters["printed_regret_bound"] == pytest.approx(claim, rel=1e-3)
     spent, given = (one.certificate.guarantee(Observer.PUBLIC).curve for one in (printed, ours))
@@ -216,10 +214,7 @@ def test_certified_bounds_against_the_corollaries(
 def test_measured_regret_is_far_below_that_of_the_printed_constants() -> None:
     """One expert at 0.2, the others at 0.5: 20 seeds, the same streams."""
     environment = Bernoulli(clients=1, experts=100, horizon=10**4, mean=0.5, gap=0.3)
-    ours, printed = (
-        ShrinkingDartboard(epsilon=1.0, delta=1e-6, calibration=calibration)
-        for calibration in ("certified", "published")
-    )
+    ours, printed = (kind(epsilon=1.0, delta=1e-6) for kind in (ShrinkingDartboard, AsiDartboard))
     assert regret(printed, environment, 20).mean > 5 * regret(ours, environment, 20).mean
 
 
@@ -271,23 +266,6 @@ def test_horizons_that_end_inside_a_group() -> None:
         ({"every": 0}, 10, r"Expected every=0 to be a whole number >= 1"),
         ({"delta": 1.0}, 10, r"Expected delta=1.0 in \[0, 1\)"),
         (
-            {"delta": 0.9, "calibration": "published"},
-            10,
-            r"Expected delta=0.9 to be smaller: Theorems 2 and 5 need p <= 1/2, "
-            r"but Corollary 3 gives p = ",
-        ),
-        (
-            {"calibration": "published"},
-            3,
-            r"Expected horizon=3 to be larger: Theorems 2 and 5 need p <= 1/2, "
-            r"but Corollary 4 gives p = ",
-        ),
-        (
-            {"epsilon": 2.0, "calibration": "published"},
-            100,
-            r"Expected epsilon=2.0 <= 1 \(Corollaries 3, 4 and 6",
-        ),
-        (
             {"rate": 1.0},
             100,
             r"Expected rate=1.0 within epsilon=1.0, delta=0.0: this choice costs .* or more\. "
@@ -314,7 +292,6 @@ def test_horizons_that_end_inside_a_group() -> None:
         ({"leave": 0.0}, 100, r"Expected leave=0.0 in \[1e-09, 0.999999999\]: at 0 every change"),
         ({"leave": 1.0}, 100, r"Expected leave=1.0 in \[.*\]: .* at 1 no expert"),
         ({"draws": 0}, 100, r"Expected draws=0 to be a whole number >= 1"),
-        ({"calibration": "guessed"}, 100, r"Expected calibration='guessed' in"),
     ],
 )
 def test_errors_name_the_value_and_the_rule(
@@ -322,6 +299,31 @@ def test_errors_name_the_value_and_the_rule(
 ) -> None:
     with pytest.raises(InvalidValue, match=text):
         ShrinkingDartboard(**choices).build(Setting(1, 5, horizon))
+
+
+@pytest.mark.parametrize(
+    ("choices", "horizon", "text"),
+    [
+        (
+            {"delta": 0.9},
+            10,
+            r"Expected delta=0.9 to be smaller: Theorems 2 and 5 need p <= 1/2, "
+            r"but Corollary 3 gives p = ",
+        ),
+        (
+            {},
+            3,
+            r"Expected horizon=3 to be larger: Theorems 2 and 5 need p <= 1/2, "
+            r"but Corollary 4 gives p = ",
+        ),
+        ({"epsilon": 2.0}, 100, r"Expected epsilon=2.0 <= 1 \(Corollaries 3, 4 and 6"),
+    ],
+)
+def test_printed_constants_that_the_paper_excludes_are_refused(
+    choices: dict[str, Any], horizon: int, text: str
+) -> None:
+    with pytest.raises(InvalidValue, match=text):
+        AsiDartboard(**choices).build(Setting(1, 5, horizon))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -413,7 +415,7 @@ def test_rate_and_leave_may_be_given_and_groups_are_chosen_for_them() -> None:
 
 
 def test_values_given_by_hand_are_nothing_that_a_paper_claims() -> None:
-    printed = ShrinkingDartboard(calibration="published")
+    printed = AsiDartboard()
     claims = [
         spec.build(LARGE).certificate.guarantee(Observer.PUBLIC).claimed
         for spec in (printed, replace(printed, draws=2))
@@ -422,9 +424,7 @@ def test_values_given_by_hand_are_nothing_that_a_paper_claims() -> None:
 
 
 def test_corollary_6_has_its_own_group_size() -> None:
-    built = ShrinkingDartboard(epsilon=0.02, delta=1e-6, calibration="published").build(
-        Setting(1, 100, 10**5)
-    )
+    built = AsiDartboard(epsilon=0.02, delta=1e-6).build(Setting(1, 100, 10**5))
     assert built.parameters["every"] == round(log(1e6) ** 0.4 * log(100) ** 0.6 / (10 * 0.02**0.6))
     assert built.parameters["leave"] == pytest.approx(
         (built.parameters["every"] / (1e5 * log(1e6))) ** (1 / 3), rel=1e-3
@@ -432,13 +432,16 @@ def test_corollary_6_has_its_own_group_size() -> None:
     assert built.certificate.guarantee(Observer.PUBLIC).curve.epsilon(1e-6) < 0.02 / 20
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
-    ("delta", "calibration"), list(product((0.0, 1e-6), ("certified", "published")))
+    ("name", "kind"),
+    [("shrinking_dartboard", ShrinkingDartboard), ("asi2023_dartboard", AsiDartboard)],
 )
-def test_exact_audits(delta: float, calibration: Any) -> None:
+def test_exact_audits(name: str, kind: Any, delta: float) -> None:
     """The certificate is all but attained, and every planted bug is caught."""
-    spec = ShrinkingDartboard(epsilon=0.8, delta=delta, calibration=calibration)
-    rows = [AuditRow(case, examine(case)) for case in cases_of("shrinking_dartboard", spec)]
+    rows = [
+        AuditRow(case, examine(case)) for case in cases_of(name, kind(epsilon=0.8, delta=delta))
+    ]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     worst = next(row for row in rows if row.case.name == "worst transcripts")
     assert worst.finding.epsilon is not None

@@ -67,6 +67,7 @@ IN_THE_QUICK_SUITE = {
     # tests/algorithms/test_regret_bounds.py plays it against losses that react
     "hedge": tuple(c for c in CONTRACTS if c != "regret below bound"),
     # as printed, for reproductions
+    "asi2023_dartboard": OF_EVERY_FORM,
     "asi2023_potential": OF_EVERY_FORM,
     "asi2023_sparse_vector": OF_EVERY_FORM,
     # its server is that of sparse_vector, with other thresholds

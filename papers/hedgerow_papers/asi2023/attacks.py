@@ -1,19 +1,26 @@
-"""Audit cases for the printed potential: the worst transcript of two epochs, and less noise."""
+"""Audit cases for the printed dartboard, whose epsilon is a claim, and the printed potential."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from hedgerow.audits.case import AuditCase, changes
+from hedgerow.audits.cases import dartboard as board
 from hedgerow.audits.cases.parts import ExactCases, in_every_round, less_selection, peer_curve
 from hedgerow.audits.cases.recency import many_belows_of
 from hedgerow.audits.cases.restarting import SETTING, half_integer, two_epochs
 from hedgerow.audits.drawn import CUT
 from hedgerow.privacy.curves import PureDP
+from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.potential import SLACK, AsiPotential
 
 RATE = 1.0  # printed draws are far below the test: here they cost more than its answers
 THRESHOLD = "threshold noise of one run alone"
+
+
+def dartboard(spec: AsiDartboard) -> tuple[AuditCase, ...]:
+    """Those of the dartboard; its epsilon decides nothing where the constants are given."""
+    return board.cases(spec, loud=spec.epsilon)
 
 
 def potential(spec: AsiPotential) -> tuple[AuditCase, ...]:

@@ -17,7 +17,7 @@ from math import log
 from pathlib import Path
 
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
-from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard, printed
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
@@ -25,6 +25,7 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.dartboard import AsiDartboard, printed
 
 DELTA, GAP = 1e-6, 0.3
 ALPHAS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3)
@@ -87,7 +88,7 @@ def spec(form: str, alpha: float, horizon: int) -> AlgorithmSpec:
     if form == "certified":
         return ShrinkingDartboard(epsilon=epsilon, delta=DELTA)
     every = 1 if form == "printed" else None
-    return ShrinkingDartboard(epsilon=epsilon, delta=DELTA, every=every, calibration="published")
+    return AsiDartboard(epsilon=epsilon, delta=DELTA, every=every)
 
 
 def label(form: str, alpha: float) -> str:

@@ -24,6 +24,7 @@ from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.dartboard import AsiDartboard
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
 HORIZONS = (1000, 10_000, 100_000, 1_000_000)  # the quick form leaves out the last
@@ -31,13 +32,13 @@ EPSILONS = (0.1, 0.3, 1.0)
 BASE = (10_000, 1.0)  # T and epsilon of the point that both studies share
 ROOM = 0.8  # a bound above this share of the cost of guessing is nearly vacuous
 SERIES = {
-    "approximate, printed": ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
+    "approximate, printed": AsiDartboard(delta=DELTA, every=1),
     "approximate, certified": ShrinkingDartboard(delta=DELTA),
-    "pure, printed": ShrinkingDartboard(calibration="published"),
+    "pure, printed": AsiDartboard(),
     "pure, certified": ShrinkingDartboard(),
 }
 BATCHED = "approximate, printed, groups"
-GROUPED = ShrinkingDartboard(delta=DELTA, calibration="published")
+GROUPED = AsiDartboard(delta=DELTA)
 CERTIFIED = ("approximate, certified", "pure, certified")
 
 

@@ -43,6 +43,7 @@ from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.potential import AsiPotential
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 
@@ -73,12 +74,10 @@ class Pair:
 def pairs(horizon: int) -> dict[str, Pair]:
     """All pairs; `horizon` is that of the streams with a perfect expert."""
     return {
-        "dartboard (pure)": Pair(
-            ANY, ShrinkingDartboard(calibration="published"), ShrinkingDartboard()
-        ),
+        "dartboard (pure)": Pair(ANY, AsiDartboard(), ShrinkingDartboard()),
         "dartboard (approximate)": Pair(
             ANY,
-            ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
+            AsiDartboard(delta=DELTA, every=1),
             ShrinkingDartboard(delta=DELTA),
         ),
         "sparse vector (pure)": Pair(GOOD, FedSVT(rho=RHO), SparseVector()),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import singledispatch
 from math import ceil, log, log2, sqrt
 
-from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard, printed
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -57,8 +56,8 @@ class Printed:
 def printed_regret(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
     """The printed regret bound of the algorithm that an algorithm here is after.
 
-    It is for the printed algorithm with its own constants, per client. For the dartboard it is
-    stated only if those constants are used. None: nothing is printed. Plugins may register theirs.
+    It is for the printed algorithm with its own constants, per client. None: nothing is printed.
+    Plugins may register theirs.
 
     >>> printed_regret(SparseVector(epsilon=10.0), Setting(10, 100, 512)).source
     'Gao et al. 2024, Theorem 2.6, for the printed constants'
@@ -75,12 +74,6 @@ def printed_regret(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
         return Printed(formula, value, "Asi et al. 2023, Theorem 2, for one client and L* = 0")
     if isinstance(spec, Potential):
         return potential_bound(setting, spec.epsilon, spec.delta)
-    if isinstance(spec, ShrinkingDartboard) and spec.as_printed:
-        choice, value = printed(setting, spec.epsilon, spec.delta, spec.every)
-        formula = "eta T + B ln(d)/eta + 2 T exp(-T p/(3 B))"
-        theorem = "Theorem 2" if choice.schedule.every == 1 else "Theorem 5"
-        source = f"Asi et al. 2023, {theorem}, for the printed constants"
-        return Printed(formula, value, source, hidden_constant=False)
     return None
 
 

@@ -13,13 +13,12 @@ leaves although it lost nothing; this hides why an expert left.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, exp, log, log1p
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
-from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE, Given, choose
+from hedgerow.algorithms.dartboard.tuning import Given, choose
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
@@ -29,56 +28,11 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect, one_of
+from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
-from hedgerow.privacy.curves import PureDP, Quoted, promise
+from hedgerow.privacy.curves import PureDP, Quoted
 
 RAREST = 1e-9  # smallest `leave` that is accepted: the lattice of losses has few values below it
-
-
-def printed(
-    setting: Setting, epsilon: float, delta: float, every: int | None
-) -> tuple[Choice, float]:
-    """The printed constants for the mean loss of all clients, and the printed regret bound.
-
-    They are those of Corollary 4 if delta = 0 and of Corollary 6 otherwise; for groups of one round
-    Corollary 6 is Corollary 3. If the group size is not that of Corollary 6, each group counts as
-    one round of a shorter game in Corollaries 3 and 4.
-    """
-    experts, horizon = max(2, setting.experts), setting.rounds
-    expect(epsilon <= 1, "epsilon", epsilon, "<= 1 (Corollaries 3, 4 and 6 of Asi et al. 2023)")
-    if delta == 0:
-        size, game = every or 1, horizon / (every or 1)
-        p, name = game**-0.5, "Corollary 4"
-        eta = p * epsilon / 20
-    else:
-        tail = log(1 / delta)
-        size = every or max(
-            1, min(horizon, round(tail**0.4 * log(experts) ** 0.6 / (horizon**0.2 * epsilon**0.6)))
-        )
-        game = horizon / size
-        p, name = (
-            (game * tail) ** (-1 / 3),
-            "Corollary 6" if every is None and size > 1 else "Corollary 3",
-        )
-        most = tail ** (1 / 3) * game ** (-1 / 6) * log(experts) ** 0.5
-        eta = size * p * epsilon / 40 if name == "Corollary 6" else p * min(epsilon / 2, most) / 20
-    found = f"but {name} gives p = {p:.4g} in {game:.4g} rounds"
-    expect(
-        p <= LARGEST_CHANCE,
-        "delta" if delta > 0 else "horizon",
-        delta if delta > 0 else horizon,
-        f"to be {'smaller' if delta > 0 else 'larger'}: Theorems 2 and 5 need p <= 1/2, {found}",
-    )
-    expect(
-        eta < 0.5,
-        "epsilon",
-        epsilon,
-        f"to be smaller: Theorems 2 and 5 need eta < 1/2, but {name} gives eta = {eta:.4g}",
-    )
-    rate = -log1p(-eta) / (setting.clients * size)
-    bound = eta * horizon + size * log(experts) / eta + 2 * horizon * exp(-game * p / 3)
-    return with_chance(rate, p, Schedule(size), max(1, ceil(4 * game * p) - 1)), bound
 
 
 @dataclass(frozen=True)
@@ -94,29 +48,23 @@ class ShrinkingDartboard(AlgorithmSpec):
     Parameters
     ----------
     epsilon
-        The privacy budget, in [1e-6, 1e6]. Default 1. With calibration="published" at most 1.
+        The privacy budget, in [1e-6, 1e6]. Default 1.
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default): the
-        calibration chooses.
+        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default), as
+        for the next three: chosen for the smallest proven regret bound within the budget.
     rate
-        The learning rate lambda, in [1e-12, 100]. None (default): the calibration chooses.
+        The learning rate lambda, in [1e-12, 100].
     leave
-        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9]. None
-        (default): the calibration chooses.
+        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9].
     draws
-        The largest number of draws after the first expert (K - 1 in the paper), at least 1. None
-        (default): the calibration chooses, or there is no limit if `rate`, `leave` and `every` are
-        all given.
-    calibration
-        "certified" (default) chooses all values that are not given, from public values, for the
-        smallest proven regret bound within the budget. "published" takes the printed constants for
-        them; the certificate states their true cost.
+        The largest number of draws after the first expert (K - 1 in the paper), at least 1. There
+        is no limit if `rate`, `leave` and `every` are all given.
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`, which cut the
-        first group into shorter ones. None (default): yes if `every` is given, but not with
-        "published". Where the calibration chooses `every`, they do not lower the proven bound.
+        first group into shorter ones. None (default): yes if `every` is given. Where it is chosen,
+        they do not lower the proven bound.
 
     Guarantee
     ---------
@@ -137,21 +85,16 @@ class ShrinkingDartboard(AlgorithmSpec):
 
     References
     ----------
-    Asi, Feldman, Koren and Talwar 2023, Algorithm 1; Corollaries 3, 4 and 6 for the constants.
+    Asi, Feldman, Koren and Talwar 2023, Algorithm 1.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "published": {"calibration": "published"},
-            "approximate": {"delta": 1e-6},
-            "approximate, published": {"delta": 1e-6, "calibration": "published"},
-        },
+        forms={"approximate": {"delta": 1e-6}},
         meanings={
             "rate": "learning rate",
             "base": "added to the loss of each group: an expert may leave although it lost nothing",
             "leave": "probability of that after each group (the `every` rounds between exchanges)",
             "draws": "largest number of new experts drawn; then the last one stays",
-            "printed_regret_bound": "regret bound that the paper claims",
             **MEANINGS,
         },
     )
@@ -162,7 +105,6 @@ class ShrinkingDartboard(AlgorithmSpec):
     rate: float | None = None
     leave: float | None = None
     draws: int | None = None
-    calibration: Literal["certified", "published"] = "certified"
     early: bool | None = None
 
     def __post_init__(self) -> None:
@@ -179,15 +121,6 @@ class ShrinkingDartboard(AlgorithmSpec):
             expect(RAREST <= self.leave <= 1 - RAREST, "leave", self.leave, rule)
         if self.draws is not None:
             at_least("draws", self.draws, 1)
-        one_of(self, calibration=("certified", "published"))
-        rule = "to be None with calibration='published'"
-        expect(self.early is None or self.calibration == "certified", "early", self.early, rule)
-
-    @property
-    def soon(self) -> bool:
-        """Whether there are early exchanges."""
-        asked = self.every is not None if self.early is None else self.early
-        return self.calibration == "certified" and asked
 
     def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
         """Variants whose tiny games come close to the certificate.
@@ -195,9 +128,7 @@ class ShrinkingDartboard(AlgorithmSpec):
         The first comes close by its draws. The second comes close by the first coin alone; with
         delta > 0 it has no limit on draws, so that coins decide how many there are.
         """
-        variant = replace(
-            self, epsilon=200.0 if self.calibration == "certified" else self.epsilon, every=1
-        )
+        variant = replace(self, epsilon=200.0, every=1)
         other = (
             replace(variant, rate=0.7, leave=0.3, draws=None)
             if self.delta > 0
@@ -210,18 +141,16 @@ class ShrinkingDartboard(AlgorithmSpec):
             expect(
                 self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}"
             )
-        choice, claimed_bound = self._choice(setting)
+        choice = self.choice(setting)
         server = DartboardServer(
             setting.experts, choice.schedule, choice.draws, choice.coin, choice.selection
         )
-        if self.calibration == "certified":
-            self.afford(choice, server.cost(setting))
         return Algorithm(
             name="shrinking_dartboard",
             setting=setting,
             client=Follower(setting.experts),
             server=server,
-            certificate=self._certificate(setting, server),
+            certificate=self.certificate(setting, server),
             upload=LossSums,
             broadcast=CurrentExpert,
             broadcasts=current_expert(choice.schedule, setting),
@@ -235,40 +164,20 @@ class ShrinkingDartboard(AlgorithmSpec):
             regret_bound=RegretBound(
                 choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
             ),
-            parameters=_shown(choice, claimed_bound) | choice.schedule.shown(setting),
+            parameters=_shown(choice) | choice.schedule.shown(setting),
         )
 
-    @property
-    def by_hand(self) -> bool:
-        """Whether the user gave any of the values that a calibration would choose."""
-        return (self.rate, self.leave, self.draws) != (None, None, None)
-
-    @property
-    def as_printed(self) -> bool:
-        """Whether all constants are the printed ones."""
-        return self.calibration == "published" and not self.by_hand
-
-    def _choice(self, setting: Setting) -> tuple[Choice, float | None]:
-        """The parameters, and the printed regret bound if they are the printed ones."""
+    def choice(self, setting: Setting) -> Choice:
+        """The values that are given, and for the others the best ones within the budget."""
+        soon = self.every is not None if self.early is None else self.early
         if self.rate is not None and self.leave is not None and self.every is not None:
-            schedule = Schedule.of(self.every, self.soon)
-            return with_chance(self.rate, self.leave, schedule, self.draws), None
-        if self.calibration == "certified":
-            return choose(
-                setting,
-                self.epsilon,
-                self.delta,
-                self.every,
-                Given(self.rate, self.leave, self.draws),
-                self.soon,
-            ), None
-        found, bound = printed(setting, self.epsilon, self.delta, self.every)
-        if not self.by_hand:
-            return found, bound
-        draws = found.draws if self.draws is None else self.draws
-        return with_chance(
-            self.rate or found.rate, self.leave or found.leave, found.schedule, draws
-        ), None
+            schedule = Schedule.of(self.every, soon)
+            found = with_chance(self.rate, self.leave, schedule, self.draws)
+        else:
+            given = Given(self.rate, self.leave, self.draws)
+            found = choose(setting, self.epsilon, self.delta, self.every, given, soon)
+        self.afford(found, found.cost(setting))
+        return found
 
     def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
         """Refuses a choice that costs more than the budget.
@@ -299,20 +208,19 @@ class ShrinkingDartboard(AlgorithmSpec):
         """The curve that the certificate states: pure if delta = 0."""
         return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
 
-    def _certificate(self, setting: Setting, server: DartboardServer) -> Certificate:
+    def certificate(self, setting: Setting, server: DartboardServer, **labels: Any) -> Certificate:
         return trusted_server(
             setting=setting,
             curve=self.curve(server.cost(setting)),
-            claimed=promise(self.epsilon, self.delta) if self.as_printed else None,
             proof=Proof("dartboard.md", "pure-dp" if self.delta == 0 else "approximate-dp"),
-            calibration=self.calibration,
             channels=CHANNELS,
             mechanisms=(server.coin, server.selection),
             when_spent=_when_spent(server.draws),
+            **labels,
         )
 
 
-def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
+def _shown(choice: Choice) -> dict[str, Any]:
     """The parameters that a built algorithm reports."""
     found: dict[str, Any] = {
         "rate": choice.rate,
@@ -320,8 +228,7 @@ def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
         "leave": choice.leave,
         "every": choice.schedule.every,
     }
-    maybe = {"draws": choice.draws, "printed_regret_bound": printed_bound}
-    return found | {name: value for name, value in maybe.items() if value is not None}
+    return found if choice.draws is None else {**found, "draws": choice.draws}
 
 
 def _when_spent(draws: int | None) -> str:

@@ -38,6 +38,7 @@ SETTING = Setting(clients=1, experts=1000, horizon=512)
 # Groups of BATCH rounds, for a calibration with groups of one or with fewer than ENOUGH exchanges.
 BATCH, ENOUGH = 4, 3
 CAPPED = 12  # draws of the approximate version, which needs a cap that can be off by one
+LOUD = 20.0
 ONE_DRAW, RUNS = Setting(clients=2, experts=2, horizon=2), 5000
 MANY_DRAWS = Setting(clients=1, experts=2, horizon=8)  # of which all transcripts are looked at
 READ_AT = 1e-2  # the delta at which the certificate of that game is compared with its audit
@@ -64,10 +65,14 @@ class CountedTwice(DartboardServer):
         return groups + np.vstack([np.zeros_like(groups[:1]), groups[:-1]])
 
 
-def cases(spec: ShrinkingDartboard) -> tuple[AuditCase, ...]:
-    """The null case, then the certificate's worst cases, then the bugs that must be caught."""
-    approximate = _many_draws(spec) if spec.delta > 0 else ()
-    return (*_exact(spec), *approximate, *_real_runs(spec))
+def cases(spec: ShrinkingDartboard, loud: float = LOUD) -> tuple[AuditCase, ...]:
+    """The null case, then the certificate's worst cases, then the bugs that must be caught.
+
+    `loud` is the epsilon of short games, large enough for losses to matter there.
+    """
+    leaky = replace(spec, epsilon=loud, every=1)
+    approximate = _many_draws(spec, leaky) if spec.delta > 0 else ()
+    return (*_exact(spec), *approximate, *_real_runs(spec, leaky))
 
 
 def half_the_chance(cost: CoinThenDraws) -> CoinThenDraws:
@@ -206,18 +211,12 @@ def _one_too_many(
     return _whole(spec, played, "one draw too many (K off by one)", more, "violated", _worst(more))
 
 
-def _leaky(spec: ShrinkingDartboard, **choices: Any) -> ShrinkingDartboard:
-    """The same algorithm with a large epsilon, so that losses matter in a short game."""
-    claim = spec.calibration == "published"  # its epsilon is what the paper claims, not a budget
-    return replace(spec, epsilon=spec.epsilon if claim else 20.0, every=1, **choices)
-
-
-def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
+def _many_draws(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator[AuditCase]:
     """Cases in which the draws reveal more than the first coin.
 
     The certificate must count as many draws as the real server makes.
     """
-    played = _leaky(spec, rate=0.25, leave=0.6, draws=None)
+    played = replace(leaky, rate=0.25, leave=0.6, draws=None)
     algorithm, (first, second) = played.build(MANY_DRAWS), _halves(MANY_DRAWS)
     server: Any = algorithm.server
     honest = AuditCase(
@@ -242,9 +241,9 @@ def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     )
 
 
-def _real_runs(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
+def _real_runs(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator[AuditCase]:
     """One coin and one draw, whose real runs must follow the likelihood."""
-    played = _leaky(spec, delta=0.0, rate=1.0, leave=0.5, draws=1)
+    played = replace(leaky, delta=0.0, rate=1.0, leave=0.5, draws=1)
     algorithm, (first, second) = played.build(ONE_DRAW), _halves(ONE_DRAW)
     server: Any = algorithm.server
     sent = all_transcripts(algorithm, first)

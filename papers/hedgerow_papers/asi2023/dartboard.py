@@ -1,0 +1,161 @@
+"""The private shrinking dartboard with the printed constants (Asi et al. 2023, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import ceil, exp, log, log1p
+from typing import Any, ClassVar
+
+from hedgerow.algorithms.dartboard.cost import Choice, with_chance
+from hedgerow.algorithms.dartboard.server import DartboardServer
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE
+from hedgerow.algorithms.printed_bounds import Printed, printed_regret
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.core.certificate import Certificate
+from hedgerow.core.protocol import Algorithm, SpecTraits
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect
+from hedgerow.privacy.curves import promise
+
+
+def printed(
+    setting: Setting, epsilon: float, delta: float, every: int | None
+) -> tuple[Choice, float]:
+    """The printed constants for the mean loss of all clients, and the printed regret bound.
+
+    They are those of Corollary 4 if delta = 0 and of Corollary 6 otherwise; for groups of one round
+    Corollary 6 is Corollary 3. If the group size is not that of Corollary 6, each group counts as
+    one round of a shorter game in Corollaries 3 and 4.
+    """
+    experts, horizon = max(2, setting.experts), setting.rounds
+    expect(epsilon <= 1, "epsilon", epsilon, "<= 1 (Corollaries 3, 4 and 6 of Asi et al. 2023)")
+    if delta == 0:
+        size, game = every or 1, horizon / (every or 1)
+        p, name = game**-0.5, "Corollary 4"
+        eta = p * epsilon / 20
+    else:
+        tail = log(1 / delta)
+        size = every or max(
+            1, min(horizon, round(tail**0.4 * log(experts) ** 0.6 / (horizon**0.2 * epsilon**0.6)))
+        )
+        game = horizon / size
+        p, name = (
+            (game * tail) ** (-1 / 3),
+            "Corollary 6" if every is None and size > 1 else "Corollary 3",
+        )
+        most = tail ** (1 / 3) * game ** (-1 / 6) * log(experts) ** 0.5
+        eta = size * p * epsilon / 40 if name == "Corollary 6" else p * min(epsilon / 2, most) / 20
+    found = f"but {name} gives p = {p:.4g} in {game:.4g} rounds"
+    expect(
+        p <= LARGEST_CHANCE,
+        "delta" if delta > 0 else "horizon",
+        delta if delta > 0 else horizon,
+        f"to be {'smaller' if delta > 0 else 'larger'}: Theorems 2 and 5 need p <= 1/2, {found}",
+    )
+    expect(
+        eta < 0.5,
+        "epsilon",
+        epsilon,
+        f"to be smaller: Theorems 2 and 5 need eta < 1/2, but {name} gives eta = {eta:.4g}",
+    )
+    rate = -log1p(-eta) / (setting.clients * size)
+    bound = eta * horizon + size * log(experts) / eta + 2 * horizon * exp(-game * p / 3)
+    return with_chance(rate, p, Schedule(size), max(1, ceil(4 * game * p) - 1)), bound
+
+
+@dataclass(frozen=True)
+class AsiDartboard(ShrinkingDartboard):
+    """The dartboard with the printed constants. `ShrinkingDartboard` is better: use it.
+
+    The certificate states what the printed constants really cost beside what the paper claims.
+
+    Parameters
+    ----------
+    epsilon
+        The claimed budget, in [1e-6, 1]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). Default 0.
+    every
+        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default), as
+        for the next three: the printed value.
+    rate
+        The learning rate lambda, in [1e-12, 100].
+    leave
+        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9].
+    draws
+        The largest number of draws after the first expert (K - 1 in the paper), at least 1. There
+        is no limit if `rate`, `leave` and `every` are all given.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with the certified (epsilon, delta). The server is trusted: it
+    receives exact sums of losses. Proofs: `proofs/dartboard.md#pure-dp` for delta = 0,
+    `proofs/dartboard.md#approximate-dp` for delta > 0.
+
+    Examples
+    --------
+    >>> built = AsiDartboard(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))
+    >>> print(built.certificate.peer.curve.words())
+    epsilon = 0.07814, delta = 0
+
+    References
+    ----------
+    Asi, Feldman, Koren and Talwar 2023, Algorithm 1; Corollaries 3, 4 and 6 for the constants.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"approximate": {"delta": 1e-6}},
+        meanings={
+            **ShrinkingDartboard.traits.meanings,
+            "printed_regret_bound": "regret bound that the paper claims",
+        },
+    )
+
+    early: bool | None = field(default=False, init=False, repr=False)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether any of the printed constants is replaced."""
+        return (self.rate, self.leave, self.draws) != (None, None, None)
+
+    def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
+        return tuple(replace(one, epsilon=self.epsilon) for one in super().audit_variants())
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        built = replace(super().resolve(setting), name="asi2023_dartboard")
+        if self.by_hand:
+            return built
+        _, bound = printed(setting, self.epsilon, self.delta, self.every)
+        return replace(built, parameters={**built.parameters, "printed_regret_bound": bound})
+
+    def choice(self, setting: Setting) -> Choice:
+        """The printed constants, or those that are given instead."""
+        if self.rate is not None and self.leave is not None and self.every is not None:
+            return with_chance(self.rate, self.leave, Schedule(self.every), self.draws)
+        found, _ = printed(setting, self.epsilon, self.delta, self.every)
+        if not self.by_hand:
+            return found
+        draws = found.draws if self.draws is None else self.draws
+        return with_chance(
+            self.rate or found.rate, self.leave or found.leave, found.schedule, draws
+        )
+
+    def certificate(self, setting: Setting, server: DartboardServer, **labels: Any) -> Certificate:
+        claimed = None if self.by_hand else promise(self.epsilon, self.delta)
+        return super().certificate(
+            setting, server, calibration="published", claimed=claimed, **labels
+        )
+
+
+@printed_regret.register
+def _(spec: AsiDartboard, setting: Setting) -> Printed | None:
+    """For the printed constants only."""
+    if setting.experts < 2 or spec.by_hand:
+        return None
+    choice, value = printed(setting, spec.epsilon, spec.delta, spec.every)
+    formula = "eta T + B ln(d)/eta + 2 T exp(-T p/(3 B))"
+    theorem = "Theorem 2" if choice.schedule.every == 1 else "Theorem 5"
+    source = f"Asi et al. 2023, {theorem}, for the printed constants"
+    return Printed(formula, value, source, hidden_constant=False)
