@@ -70,6 +70,7 @@ IN_THE_QUICK_SUITE = {
     "asi2023_dartboard": OF_EVERY_FORM,
     "asi2023_potential": OF_EVERY_FORM,
     "asi2023_sparse_vector": OF_EVERY_FORM,
+    "zhang2024_online_sgd": (*ALIKE, "sensitivities hold"),
     # its server is that of sparse_vector, with other thresholds
     "doubling": tuple(
         c for c in CONTRACTS if c not in ("million rounds", "exact ratio below certificate")

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.algorithms.correlated.kinds import Kind, factorise
-from hedgerow.algorithms.learning.online_sgd import OnlineSGD, published_scale
+from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.core.lattice import Array
 from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
 from hedgerow.evaluation.best_point import best_point
@@ -42,6 +42,7 @@ from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_mu
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.zhang2024.online_sgd import ZhangSGD, published_scale
 from hedgerow_papers.zhang2024.step_search import Trial
 from hedgerow_papers.zhang2024.theory import (
     LearningRun,
@@ -107,11 +108,10 @@ def specs(epsilon: float) -> dict[str, OnlineSGD]:
         NOISELESS: replace(local, epsilon=inf, step=NOISELESS_STEPS[0]),
         NOISELESS_START: replace(start, epsilon=inf, step=NOISELESS_STEPS[1]),
     }
-    for how, calibration in ((PRINTED, "published"), (CERTIFIED, "certified")):
+    printed = ZhangSGD(epsilon=epsilon, delta=DELTA, steps="convex")
+    for how, spec in ((PRINTED, printed), (CERTIFIED, local)):
         for (method, kind), step in zip(KINDS.items(), STEPS[epsilon, how], strict=True):
-            found[label(method, how)] = replace(
-                local, factorisation=kind, step=step, calibration=calibration
-            )
+            found[label(method, how)] = replace(spec, factorisation=kind, step=step)
     for method, step in zip(STARTED, START_STEPS[epsilon], strict=True):
         name, _, averaged = method.partition(", ")
         found[label(method, "start")] = replace(
@@ -123,14 +123,14 @@ def specs(epsilon: float) -> dict[str, OnlineSGD]:
 def methods(epsilon: float) -> dict[str, Trial]:
     """All methods of one budget as trials of `step_search`, by label."""
     scales = {
-        "published": published_scale(epsilon, DELTA, 1.0),
-        "certified": 1 / largest_mu(Budget(epsilon, DELTA)),
+        ZhangSGD: published_scale(epsilon, DELTA, 1.0),
+        OnlineSGD: 1 / largest_mu(Budget(epsilon, DELTA)),
     }
     return {
         name: Trial(
             step=spec.step or 0.0,
             kind="independent" if isinf(spec.epsilon) else spec.factorisation,  # pyright: ignore
-            multiplier=0.0 if isinf(spec.epsilon) else scales[spec.calibration],
+            multiplier=0.0 if isinf(spec.epsilon) else scales[type(spec)],
             average=spec.average or 0.0,
             local=spec.steps == "convex",
         )

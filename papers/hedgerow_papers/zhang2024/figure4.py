@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTabl
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
 
 EPSILON, DELTA, CLIP = 2.0, 1e-3, 1.0
 TAUS = (5, 10)
@@ -80,30 +82,35 @@ def clipped(clip: float, reach: float) -> str:
     return f"clip {clip:g}, step {reach / clip:g}"
 
 
-def _spec(name: str, step: float, steps: str, calibration: str, clip: float = CLIP) -> OnlineSGD:
+def _choices(name: str, step: float, clip: float = CLIP) -> dict[str, Any]:
     averaged = "averaged" in name
-    return OnlineSGD(
-        epsilon=inf if name == NONE else EPSILON,
-        delta=DELTA,
-        clip=clip,
-        steps=steps,  # pyright: ignore[reportArgumentType]
-        calibration=calibration,  # pyright: ignore[reportArgumentType]
-        factorisation=KINDS.get(name, "blt"),  # pyright: ignore[reportArgumentType]
-        trust="distributed" if "distributed" in name else "local",
-        average=0.98 if averaged else None,
-        momentum=0.9 if averaged else 0.0,
-        step=step,
-    )
+    return {
+        "epsilon": inf if name == NONE else EPSILON,
+        "delta": DELTA,
+        "clip": clip,
+        "factorisation": KINDS.get(name, "blt"),
+        "average": 0.98 if averaged else None,
+        "momentum": 0.9 if averaged else 0.0,
+        "step": step,
+    }
+
+
+def _spec(name: str, step: float, clip: float = CLIP) -> OnlineSGD:
+    trust = "distributed" if "distributed" in name else "local"
+    return OnlineSGD(**_choices(name, step, clip), trust=trust)
 
 
 def _printed(tau: int) -> StudyConfig:
     """All with the printed noise but one; without noise nothing is calibrated."""
-    exact = (NONE, LOCAL)
-    specs = {
-        name: _spec(name, step, "clipped", "certified" if name in exact else "published")
+    entries = tuple(
+        Entry(
+            name,
+            OnlineSGD(**_choices(name, step), steps="clipped")
+            if name in (NONE, LOCAL)
+            else ZhangSGD(**_choices(name, step)),
+        )
         for name, step in PRINTED_STEPS[tau].items()
-    }
-    entries = tuple(Entry(name, spec) for name, spec in specs.items())
+    )
     title = f"MNIST, printed noise, {tau} images in a round, claimed ({EPSILON:g}, {DELTA:g})"
     return StudyConfig(title, MNIST(examples=tau), entries, seeds=6)
 
@@ -112,9 +119,7 @@ def _certified(model: str, quick: bool = False) -> StudyConfig:
     steps = CERTIFIED_STEPS[model]
     if model == "small" and not quick:
         steps = {**steps, OPTIMAL: steps[AVERAGED], ROOT: steps[AVERAGED]}
-    entries = tuple(
-        Entry(name, _spec(name, step, "start", "certified")) for name, step in steps.items()
-    )
+    entries = tuple(Entry(name, _spec(name, step)) for name, step in steps.items())
     title = f"MNIST, certified ({EPSILON:g}, {DELTA:g}), {model} network"
     small = {"horizon": FEW, "tested": TESTED} if quick else {}
     environment = MNIST(model=model, **small)  # pyright: ignore
@@ -123,7 +128,7 @@ def _certified(model: str, quick: bool = False) -> StudyConfig:
 
 def _clips() -> StudyConfig:
     entries = tuple(
-        Entry(clipped(clip, reach), _spec(AVERAGED, reach / clip, "start", "certified", clip))
+        Entry(clipped(clip, reach), _spec(AVERAGED, reach / clip, clip))
         for clip in CLIPS
         for reach in STEPS_TIMES_CLIP
     )

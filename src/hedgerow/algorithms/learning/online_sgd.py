@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf, log, sqrt
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from hedgerow.algorithms.correlated.decoding import sums_certificate
 from hedgerow.algorithms.correlated.factorisation import Factorisation
@@ -56,15 +56,12 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PROOF = "online_sgd.md"
 ANNOUNCED = {"Released.rounds": Channel.TIMING, "Released.model": Channel.BROADCASTS}
 CLIP = 1.0  # of a model whose gradients have no declared bound
 STEP = 0.1  # of a model whose smoothness is not declared
-
-Calibration = Literal["certified", "published"]
 
 
 @dataclass(frozen=True)
@@ -120,9 +117,6 @@ class OnlineSGD(AlgorithmSpec):
         (0, 1), such as 0.99. Gradients are taken at the released model. None (default): no average.
     momentum
         The share of the last move that the server keeps, in [0, 1). Default 0.
-    calibration
-        "certified" (default), or "published": the noise of Lemma IV.8. The certificate then holds
-        the true curve beside what the paper claims.
 
     Guarantee
     ---------
@@ -157,7 +151,6 @@ class OnlineSGD(AlgorithmSpec):
             "central": {"trust": "central"},
             "distributed": {"trust": "distributed"},
             "local steps": {"steps": "convex", "average": 0.9, "momentum": 0.5},
-            "published": {"steps": "clipped", "calibration": "published", "delta": 1e-3},
         },
         exact="trust='central' or trust='local'",
         meanings={
@@ -187,7 +180,6 @@ class OnlineSGD(AlgorithmSpec):
     local_step: float | None = None
     average: float | None = None
     momentum: float = 0.0
-    calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
         if isinstance(self.epsilon, int | float):
@@ -195,12 +187,7 @@ class OnlineSGD(AlgorithmSpec):
         check_budget(1.0 if self.noiseless else self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        one_of(
-            self,
-            trust=get_args(Trust),
-            steps=get_args(Steps),
-            calibration=get_args(Calibration),
-        )
+        one_of(self, trust=get_args(Trust), steps=get_args(Steps))
         if isinstance(self.factorisation, str):
             kinds = (*get_args(Kind), "matched")
             rule = f"to be a Factorisation or in {kinds}"
@@ -214,8 +201,6 @@ class OnlineSGD(AlgorithmSpec):
         if self.average is not None:
             expect(0 < self.average < 1, "average", self.average, "in (0, 1)")
         expect(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
-        usual = self.calibration == "certified" or self.trust == "local"
-        expect(usual, "trust", self.trust, "to be 'local' with calibration='published'")
 
     @property
     def noiseless(self) -> bool:
@@ -249,7 +234,7 @@ class OnlineSGD(AlgorithmSpec):
         if not self.noiseless:
             most = clip * size * (clients if central else 1)
             encoder = LatticeEncoder(factors, width, most)
-            mechanism = self._noise(setting, encoder, change, clip)
+            mechanism = self.noise(setting, encoder, change, clip)
             one = mechanism.scale * factors.errors().max
             deviation = one * (1.0 if central else sqrt(clients))
             if central:
@@ -317,7 +302,7 @@ class OnlineSGD(AlgorithmSpec):
                 "numbers of 24 bits break the declared smoothness."
             )
 
-    def _noise(
+    def noise(
         self, setting: Setting, encoder: LatticeEncoder, change: float, clip: float
     ) -> GaussianNoise:
         """The noise of one release.
@@ -325,13 +310,8 @@ class OnlineSGD(AlgorithmSpec):
         The sensitivity is that of all releases together, so the curve of the mechanism is that of
         the whole game.
         """
-        moved = encoder.sensitivity(change)
-        if self.calibration == "published":
-            claimed = 2 * clip * encoder.factorisation.sensitivity()
-            return GaussianNoise(
-                "gradients", published_scale(self.epsilon, self.delta, claimed), moved
-            )
-        budget = Budget(self.epsilon, self.delta)
+        del clip
+        moved, budget = encoder.sensitivity(change), Budget(self.epsilon, self.delta)
         return gaussian_noise(self.trust, "gradients", budget, moved, setting.clients)
 
     def _certificate(
@@ -340,7 +320,6 @@ class OnlineSGD(AlgorithmSpec):
         if mechanism is None:
             channels = {"GradientSums.sums": Channel.UPLOADS, **ANNOUNCED}
             return not_private("no noise is added", channels, setting.family.record)
-        published = self.calibration == "published"
         return sums_certificate(
             setting=setting,
             mechanism=mechanism,
@@ -351,9 +330,12 @@ class OnlineSGD(AlgorithmSpec):
             sent="sums of gradients",
             proof=Proof(PROOF, "privacy"),
             assumes=_assumed(work, smooth),
-            calibration=self.calibration,
-            claimed=ApproximateDP(self.epsilon, self.delta) if published else None,
+            **self.labels(),
         )
+
+    def labels(self) -> dict[str, Any]:
+        """What the certificate says about where the noise comes from."""
+        return {}
 
     def _measures(self, family: Family, clip: float, steepest: float) -> tuple[Measure, ...]:
         """What is counted: shortened gradients where that is cheap, and contradictions."""
@@ -380,17 +362,6 @@ def default_step(smooth: float, rounds: int) -> float:
     if not 0 < smooth < inf:
         return STEP
     return min(1 / (8 * smooth), 1 / (10 * smooth * log(max(2, rounds))))
-
-
-def published_scale(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the scale of noise by the conversion of Lemma IV.8, through concentrated DP.
-
-    >>> round(published_scale(0.5, 1e-3, 1.0), 3), round(published_scale(2.0, 1e-3, 1.0), 3)
-    (7.566, 1.984)
-    """
-    away = log(1 / delta)
-    root = sqrt(epsilon + away) - sqrt(away)
-    return sensitivity / (sqrt(2.0) * root)
 
 
 def _require_known(single: Family, width: int) -> None:

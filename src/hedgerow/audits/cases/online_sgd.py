@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hedgerow.algorithms.learning.model import Example, Model
+from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
 from hedgerow.audits.cases.releases import less_noise, release_cases
 from hedgerow.core.batch import Batch
@@ -25,9 +26,7 @@ from hedgerow.core.convex import Huber
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
-
-if TYPE_CHECKING:
-    from hedgerow.algorithms.learning.online_sgd import OnlineSGD
+from hedgerow.core.validate import parameters
 
 ROUNDS = 17  # the certificate counts one release more than a game has, which then is little
 FLAT = Batch(Huber(), 2)
@@ -55,7 +54,7 @@ def cases(spec: OnlineSGD) -> tuple[AuditCase, ...]:
     plain = replace(spec, clip=None, factorisation=_kind(spec))
     hard = spec.steps in ("smooth", "clipped")  # there an example moves later steps as well
     played = _climbing(plain, spec.steps) if hard else plain
-    local = replace(_climbing(plain, "smooth"), calibration="certified")
+    local = OnlineSGD(**parameters(_climbing(plain, "smooth")))  # certified, whatever `spec` is
     climbing, one, other = _pull(local, hill())
     honest = _cases(spec, local, (climbing, one, other), CONCAVE)[1]
     published = replace(
