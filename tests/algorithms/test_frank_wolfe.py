@@ -46,6 +46,7 @@ from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.curves import LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax, NoisyMax
+from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 
 FAMILIES: tuple[Family, ...] = (
     Linear(),
@@ -168,7 +169,7 @@ def test_without_noise_equal_records_give_the_steps_of_frank_wolfe(noise: Any) -
 )
 def test_what_the_printed_noise_really_costs(family: Family, trust: Any, cost: float) -> None:
     setting = Setting(3, 10, 64, family=family)
-    built = FrankWolfe(calibration="published", trust=trust, trees=2).build(setting)
+    built = FedDPOPEStoch(trust=trust, trees=2).build(setting)
     promised = built.certificate.peer
     assert promised.curve.epsilon(0.0) == pytest.approx(cost, rel=1e-9)
     assert promised.claimed == PureDP(1.0)
@@ -364,13 +365,16 @@ def test_a_batch_is_never_used_twice() -> None:
         ({"trust": "distributed", "delta": 1e-6, "report": "k_norm"}, "has? no shares|no shares"),
         ({"delta": 1e-6}, "delta=1e-06 to be 0"),
         ({"honest": 1}, "honest=1 only with"),
-        ({"calibration": "published", "noise": "vertex"}, "as published"),
-        ({"calibration": "published", "trust": "local", "delta": 0.1}, "no such constants"),
     ],
 )
 def test_bad_choices_are_refused(choices: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidValue, match=text):
         FrankWolfe(**choices)
+
+
+def test_no_shares_of_noise_are_printed() -> None:
+    with pytest.raises(InvalidValue, match="trust='distributed' central or local: as published"):
+        FedDPOPEStoch(trust="distributed")
 
 
 def test_other_games_are_refused() -> None:
@@ -442,17 +446,17 @@ def test_the_certificate_is_attained_and_a_record_in_two_batches_is_caught() -> 
 
 
 def test_two_huber_losses_show_that_the_printed_choice_costs_more() -> None:
-    *_, certified, claimed = cases_of("frank_wolfe", FrankWolfe(calibration="published"))
+    *_, certified, claimed = cases_of(PRINTED, FedDPOPEStoch(trust="central"))
     row = AuditRow(claimed, examine(claimed))
     assert (row.verdict, row.certified) == ("violated", 4.0)
     assert certified.certified == PureDP(8.0)
 
 
+PRINTED = "gao2024_fed_dp_ope_stoch"
 ALL: dict[str, Mapping[str, Any]] = {
     "central": {},
     **FrankWolfe.traits.forms,
     "central, vertex": {"noise": "vertex"},
-    "central, published": {"calibration": "published"},
     "distributed, leaf": {"trust": "distributed", "delta": 1e-6, "noise": "leaf"},
     "local, leaf": {"trust": "local", "noise": "leaf"},
     "local, laplace": {"trust": "local", "report": "laplace"},
@@ -469,6 +473,13 @@ ALL: dict[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("form", ALL)
 def test_every_audit_has_the_expected_verdict(form: str) -> None:
     rows = [AuditRow(c, examine(c)) for c in cases_of("frank_wolfe", FrankWolfe(**ALL[form]))]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("trust", ["central", "local"])
+def test_every_audit_of_the_printed_noise_has_the_expected_verdict(trust: Any) -> None:
+    rows = [AuditRow(c, examine(c)) for c in cases_of(PRINTED, FedDPOPEStoch(trust=trust))]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
 
 

@@ -70,6 +70,7 @@ IN_THE_QUICK_SUITE = {
     "asi2023_dartboard": OF_EVERY_FORM,
     "asi2023_potential": OF_EVERY_FORM,
     "asi2023_sparse_vector": OF_EVERY_FORM,
+    "gao2024_fed_dp_ope_stoch": OF_EVERY_FORM,
     "zhang2024_online_sgd": (*ALIKE, "sensitivities hold"),
     # its server is that of sparse_vector, with other thresholds
     "doubling": tuple(

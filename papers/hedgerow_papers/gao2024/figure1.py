@@ -43,13 +43,14 @@ from hedgerow.experiments.experiment import (
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 
 EPSILON, EXPERTS, TEN = 10.0, 100, 10
 LINEAR, CURVED = "linear", "curved"
 PRINTED, CERTIFIED = "printed noise", "certified noise"
 FACTOR = 2.5
 SPECS = {
-    PRINTED: FrankWolfe(epsilon=EPSILON, trust="local", trees=1, calibration="published"),
+    PRINTED: FedDPOPEStoch(epsilon=EPSILON, trees=1),
     CERTIFIED: FrankWolfe(epsilon=EPSILON, trust="local", trees=1),
 }
 

@@ -32,13 +32,14 @@ from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 
 CLIENTS = (1, 4, 16, 64)
 CURVED, LINEAR = "curved, local", "linear, local, T_1=1"
 CENTRAL = "linear, central, T_1=1"
 SPECS = {
     CURVED: FrankWolfe(epsilon=0.3, trust="local"),
-    LINEAR: FrankWolfe(epsilon=10.0, trust="local", trees=1, calibration="published"),
+    LINEAR: FedDPOPEStoch(epsilon=10.0, trees=1),
     CENTRAL: FrankWolfe(epsilon=0.1, trees=1),
 }
 THEOREM, COROLLARY = -0.25, -0.5  # the slopes of the printed privacy terms

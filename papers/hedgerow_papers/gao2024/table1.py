@@ -38,6 +38,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -77,10 +78,9 @@ class Row:
 def _rows() -> tuple[Row, ...]:
     found = []
     for m, name in ((1, "Limited Updates"), (TEN, "Fed-DP-OPE-Stoch")):
-        noisy: dict[str, Any] = {"epsilon": EPSILON, "trust": "local", "trees": 1}
         both = {
-            PRINTED: FrankWolfe(**noisy, calibration="published"),
-            CERTIFIED: FrankWolfe(**noisy),
+            PRINTED: FedDPOPEStoch(epsilon=EPSILON, trees=1),
+            CERTIFIED: FrankWolfe(epsilon=EPSILON, trust="local", trees=1),
         }
         found.append(Row(STOCHASTIC, name, m, 0.0, both))
     for delta in (0.0, DELTA):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from math import floor, log, log2, sqrt
+from math import sqrt
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -60,7 +60,6 @@ from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Linear, Norm
 from hedgerow.core.measure import Measure
-from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
@@ -71,7 +70,7 @@ from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import PureDP, Quoted
-from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm, LaplaceMax, NoisyMax
+from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm, NoisyMax
 
 PROOF = "frank_wolfe.md"
 PURPOSE = "gradient"
@@ -119,10 +118,6 @@ class FrankWolfe(AlgorithmSpec):
     honest
         The number of clients whose shares of noise must be enough. None (default): clients - 1.
         Only with trust="distributed".
-    calibration
-        "certified" (default): the noise that the budget needs. "published": the scale that the
-        paper prints, 4 alpha 2^j / (b epsilon), for noise="leaf" and delta=0. Its certificate says
-        what this really costs: up to d epsilon / 4 for losses of experts with trust="local".
 
     Guarantee
     ---------
@@ -150,9 +145,8 @@ class FrankWolfe(AlgorithmSpec):
         forms={
             "distributed": {"trust": "distributed", "delta": 1e-6},
             "local": {"trust": "local"},
-            "local, published": {"trust": "local", "calibration": "published"},
         },
-        exact="trust='central' or trust='local', with calibration='certified'",
+        exact="trust='central' or trust='local'",
         meanings={
             "noise": "where noise is added: at every leaf, or once at every vertex",
             "report": "distribution of the noise on what is sent",
@@ -172,7 +166,6 @@ class FrankWolfe(AlgorithmSpec):
     report: Report | None = None
     trees: int | None = None
     honest: int | None = None
-    calibration: Literal["certified", "published"] = "certified"
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -181,7 +174,6 @@ class FrankWolfe(AlgorithmSpec):
             trust=get_args(Trust),
             noise=(None, *get_args(Placement)),
             report=(None, *get_args(Report)),
-            calibration=("certified", "published"),
         )
         if self.trees is not None:
             at_least("trees", self.trees, 0)
@@ -193,7 +185,6 @@ class FrankWolfe(AlgorithmSpec):
                 "round, more than engines allow",
             )
         self._check_noise()
-        self._check_published()
 
     def _check_noise(self) -> None:
         chosen = self.report
@@ -220,20 +211,10 @@ class FrankWolfe(AlgorithmSpec):
             expect(shared, "honest", self.honest, "only with trust='distributed'")
             at_least("honest", self.honest, 1)
 
-    def _check_published(self) -> None:
-        if self.calibration != "published":
-            return
-        expect(self.trust != "distributed", "trust", self.trust, "central or local: as published")
-        expect(self.noise in (None, "leaf"), "noise", self.noise, "to be 'leaf': as published")
-        expect(self.delta == 0, "delta", self.delta, "to be 0: the text prints no such constants")
-        text = "to be 'laplace': as published"
-        expect(self.report in (None, "laplace"), "report", self.report, text)
-
     @property
     def placement(self) -> Placement:
         """Where noise is added."""
-        published = self.calibration == "published"
-        return self.noise or ("leaf" if published or self.trust == "central" else "vertex")
+        return self.noise or ("leaf" if self.trust == "central" else "vertex")
 
     @property
     def _chooses(self) -> bool:
@@ -246,18 +227,20 @@ class FrankWolfe(AlgorithmSpec):
             return ("choice",)
         if self.trust == "distributed":
             return ("gaussian",)
-        if self.calibration == "published":
-            return ("laplace",)
         if self.report is not None:
             return (self.report,)
         return ("k_norm", "laplace", *(("gaussian",) if self.delta > 0 else ()))
+
+    def form(self, setting: Setting, law: str) -> Form:
+        """This spec in a setting, with one distribution of noise."""
+        return Form(self, setting, law)
 
     def resolve(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
             most = all_but_one(setting.clients)
             text = f"<= {most} with clients={setting.clients}: a peer knows its own share"
             expect(self.honest <= most, "honest", self.honest, text)
-        form = min((_Form(self, setting, law) for law in self.laws()), key=_Form.worth)
+        form = min((self.form(setting, law) for law in self.laws()), key=Form.worth)
         schedule = Schedule(form.plans, form.gradients, self.placement)
         exact = self.trust == "central"
         client = FrankWolfeClient(schedule, None if exact else form.mechanism)
@@ -297,7 +280,7 @@ class FrankWolfe(AlgorithmSpec):
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """A spec in a setting, with one distribution of noise."""
 
     spec: FrankWolfe
@@ -314,21 +297,8 @@ class _Form:
         spec, phases = self.spec, self.setting.rounds.bit_length()
         if spec.trees is not None:
             return plans(phases, spec.trees, lambda plan: -plan.trees)
-        if spec.calibration == "published":
-            return tuple(self._published(phase) for phase in range(phases))
         most = max(t for t in range(MOST_TREES + 1) if plan(2 ** (phases - 1), t) is not None)
         return plans(phases, most, self._excess(most))
-
-    def _published(self, phase: int) -> Plan:
-        """The printed number of trees, rounded down, as far as the records allow."""
-        family, width = self.setting.family, self.setting.experts
-        batch, clients = 2 ** (phase + 1) / (phase + 1) ** 2, self.setting.clients
-        steep, bend = family.gradient_bound("linf", width), family.smoothness("l1", width)
-        together = clients if self.spec.trust == "central" else sqrt(clients)
-        inside = batch * self.spec.epsilon * bend * together / (steep * log(max(2, width)))
-        most = min(MOST_TREES, floor(log2(inside) / 2)) if inside > 1 else 0
-        fit = (plan(2**phase, trees) for trees in range(most, -1, -1))
-        return next(one for one in fit if one is not None)
 
     @cached_property
     def most(self) -> int:
@@ -336,17 +306,17 @@ class _Form:
 
     @cached_property
     def mechanism(self) -> Any:
-        return self._mechanism(self.most)
+        return self.noise(self.most)
 
-    def _mechanism(self, trees: int) -> Any:
+    def moved(self, trees: int) -> float:
+        """How far a record moves what is released, if no phase has more than `trees` trees."""
+        if self.spec.placement == "vertex":
+            return self.gradients.reach
+        return worst_leaf(self.gradients, trees, self.law == "gaussian")
+
+    def noise(self, trees: int) -> Any:
         """The noise, for values as clients send them if no phase has more than `trees` trees."""
-        spec, gradients = self.spec, self.gradients
-        shifts = self.law == "gaussian"
-        moved = (
-            worst_leaf(gradients, trees, shifts) if spec.placement == "leaf" else gradients.reach
-        )
-        if spec.calibration == "published":
-            return self._printed(moved, trees)
+        spec, moved = self.spec, self.moved(trees)
         budget = Budget(spec.epsilon, spec.delta)
         if self.law == "choice":
             return NoisyMax(PURPOSE, "exponential", spec.epsilon, moved)
@@ -360,36 +330,27 @@ class _Form:
             return AdditiveNoise(PURPOSE, "laplace", laplace_scale(pure, moved), moved)
         return KNorm(PURPOSE, round_up(Fraction(moved) / Fraction(spec.epsilon)), moved)
 
-    def _printed(self, moved: float, trees: int) -> Mechanism:
-        """The printed scale, 4 alpha 2^j / (b epsilon), in units of R / b and of tree `trees`."""
-        family, width = self.setting.family, self.setting.experts
-        steep = family.gradient_bound("linf", width) / self.gradients.unit
-        scale = 4.0 * steep * 2.0**trees / self.spec.epsilon
-        if self.law == "choice":
-            cost = round_up(2 * Fraction(moved) / Fraction(scale))
-            return LaplaceMax(PURPOSE, cost, moved)
-        return AdditiveNoise(PURPOSE, "laplace", scale, moved)
-
     @cached_property
     def excess(self) -> Excess:
         return self._excess(self.most)
 
     def _excess(self, trees: int) -> Excess:
         """The excess of a phase with the noise for at most `trees` trees."""
-        mechanism, gradients = self._mechanism(trees), self.gradients
-        alone = replace(self.setting, clients=1)
-        if isinstance(mechanism, NoisyMax):
-            each = mechanism.sensitivity * choice_excess(gradients.width, mechanism.epsilon)
-        elif isinstance(mechanism, LaplaceMax):
-            each = leader_excess(alone, AdditiveNoise(PURPOSE, "laplace", mechanism.scale))
-        else:
-            adders = alone if self.spec.trust == "central" else self.setting
-            each = leader_excess(adders, mechanism)
+        each, gradients = self.error(self.noise(trees)), self.gradients
         if self.spec.placement == "leaf":
             return Excess(
                 gradients, self.setting.clients, lambda plan, tree: each / 2 ** (trees - tree)
             )
         return Excess(gradients, self.setting.clients, partial(self._along_path, each))
+
+    def error(self, mechanism: Any) -> float:
+        """The excess of one choice with this noise, in units of what is sent."""
+        if isinstance(mechanism, NoisyMax):
+            return mechanism.sensitivity * choice_excess(self.gradients.width, mechanism.epsilon)
+        central = self.spec.trust == "central"
+        return leader_excess(
+            replace(self.setting, clients=1) if central else self.setting, mechanism
+        )
 
     def _along_path(self, each: float, plan: Plan, tree: int) -> float:
         """Noise of several vertices: deviations add up in squares, except for Laplace noise."""
@@ -402,7 +363,7 @@ class _Form:
         excess = self.excess
         return sum(2.0**phase * excess(plan) for phase, plan in enumerate(self.plans))
 
-    def certificate(self) -> Certificate:
+    def certificate(self, **labels: Any) -> Certificate:
         spec, mechanism = self.spec, self.mechanism
         leaf, gaussian = spec.placement == "leaf", isinstance(mechanism, GaussianNoise)
         curve: PrivacyCurve = mechanism.curve
@@ -411,14 +372,12 @@ class _Form:
         elif leaf:
             curve = PureDP(mechanism.curve.epsilon(0.0))
         composition: Composition = ("shifts" if gaussian else "moves") if leaf else "sum"
-        published = spec.calibration == "published"
         common: dict[str, Any] = {
             "setting": self.setting,
             "curve": curve,
             "composition": composition,
             "entered": 2**self.most if leaf else 1,
-            "calibration": spec.calibration,
-            "claimed": PureDP(spec.epsilon) if published else None,
+            **labels,
         }
         if spec.trust == "central":
             anchor = "choices" if leaf else "vertices"
