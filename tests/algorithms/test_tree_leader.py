@@ -30,6 +30,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.records.build import algorithm_record
+from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
 from support.played import regrets
 
 BEDS = tuple(1 / (8.0 + week % 5) for week in range(16))
@@ -134,7 +135,7 @@ def test_min_regret_takes_the_noise_of_the_smallest_bound_and_certifies_what_it_
 
 
 def test_published_constants_are_labelled_with_what_they_give() -> None:
-    spec = TreeLeader(epsilon=1.0, delta=1e-6, calibration="published")
+    spec = AgarwalTreeLeader(epsilon=1.0, delta=1e-6, aim="min_noise")
     built = spec.build(Setting(1, 24, 148))
     found = built.certificate.peer
     assert found.claimed == ApproximateDP(1.0, 1e-6)
@@ -274,13 +275,16 @@ def test_the_bound_is_in_the_units_of_the_gains() -> None:
         ({"sensitivity": 0.0}, "sensitivity=0.0 > 0"),
         ({"sensitivity": (1.0, 2.0)}, "padding=True False where sensitivity"),
         ({"aim": "min_regret", "padding": False}, "padding=False True with aim"),
-        ({"mu": 1.0, "calibration": "published"}, "mu=1.0 None with calibration"),
-        ({"calibration": "printed"}, "calibration='printed'"),
     ],
 )
 def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidValue, match=words):
         TreeLeader(**choices)
+
+
+def test_the_printed_noise_is_for_one_sensitivity() -> None:
+    with pytest.raises(InvalidValue, match="to be one number"):
+        AgarwalTreeLeader(aim="min_noise", padding=False, sensitivity=(1.0, 2.0))
 
 
 def test_games_that_do_not_fit_are_refused() -> None:

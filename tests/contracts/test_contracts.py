@@ -60,13 +60,14 @@ OF_EVERY_FORM = (
     "within the budget",
 )
 ALIKE = ("covers every message", "within the budget")
-OTHER_NUMBERS = ("approximate", "published", "pure")  # forms with the roles of the default one
+OTHER_NUMBERS = ("approximate", "pure")  # forms with the roles of the default one
 # The contracts of the quick suite; the others are for `make test-full`. A default form keeps all
 # of them in the quick suite, and another form those above, unless it is listed here.
 IN_THE_QUICK_SUITE = {
     # tests/algorithms/test_regret_bounds.py plays it against losses that react
     "hedge": tuple(c for c in CONTRACTS if c != "regret below bound"),
     # as printed, for reproductions
+    "agarwal2017_tree_leader": ALIKE,
     "asi2023_dartboard": OF_EVERY_FORM,
     "asi2023_potential": OF_EVERY_FORM,
     "asi2023_sparse_vector": OF_EVERY_FORM,
@@ -116,7 +117,6 @@ IN_THE_QUICK_SUITE = {
     "tree_leader": tuple(c for c in CONTRACTS if c != "noise follows its law"),
     "tree_hedge": (*ALIKE, "sensitivities hold", "ledger composes", "regret below bound"),
     "tree_hedge, approximate": ALIKE,
-    "tree_leader, published": ALIKE,
     # clients report as those of walk_leader do
     "walk_batches": tuple(
         c

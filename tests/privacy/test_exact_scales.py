@@ -17,6 +17,7 @@ from hedgerow.core.lattice import exact_scales
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.privacy import AdditiveNoise, GaussianNoise, KNorm
 from hedgerow.privacy.mechanisms.sparse import Comparison
+from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
 
 SIZE: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 8}
 SETTING = hr.Setting(**SIZE)
@@ -88,7 +89,7 @@ def test_epsilon_of_a_million_is_refused_at_the_build() -> None:
     with pytest.raises(Unsupported, match=r"noise of scale .*report.* choose a smaller budget"):
         hr.Learner.private(hr.PhasedSelection(epsilon=1e6, trust="local"), **game)
     with pytest.raises(Unsupported, match="choose a larger budget"):
-        hr.Learner.private(hr.TreeLeader(epsilon=1e-6, calibration="published"), **game)
+        hr.Learner.private(AgarwalTreeLeader(epsilon=1e-6, aim="min_noise"), **game)
     assert FORMS.keys() >= {"sparse_vector", "phased_selection local", "walk_meta", "tree_leader"}
 
 

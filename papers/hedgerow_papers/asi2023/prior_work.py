@@ -32,6 +32,7 @@ from hedgerow.experiments.experiment import (
 )
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
 
 EPSILON, DELTA, HORIZON, EVERY, GAP = 1.0, 1e-6, 8192, 8, 0.3
 EXPERTS = (2, 8, 32, 128, 512)
@@ -49,9 +50,7 @@ PURE_WEIGHTS, PURE_BOARD, OPEN = (
 SERIES = {
     NOISE: TreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False),
     REGRET: TreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False, aim="min_regret"),
-    PRINTED: TreeLeader(
-        epsilon=EPSILON, delta=DELTA, every=EVERY, aim="min_regret", calibration="published"
-    ),
+    PRINTED: AgarwalTreeLeader(epsilon=EPSILON, delta=DELTA, every=EVERY),
     WEIGHTS: TreeHedge(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False),
     BLT: RunningLeader(epsilon=EPSILON, delta=DELTA, every=EVERY, early=False),
     BOARD: ShrinkingDartboard(epsilon=EPSILON, delta=DELTA),

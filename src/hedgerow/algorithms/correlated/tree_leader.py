@@ -47,11 +47,10 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
-from hedgerow.privacy.curves import ApproximateDP, GaussianDP, Quoted
+from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 Aim = Literal["min_noise", "min_regret"]
-Calibration = Literal["certified", "published"]
 DELTA = 1e-6
 
 
@@ -106,12 +105,9 @@ class TreeLeader(AlgorithmSpec):
         How far one person moves the vector of all charges of a round, in the l2 norm: a number, or
         one for each round, where each node has noise for its own rounds (then padding must be
         False). None (default): a whole record is protected, by the ranges of the loss family.
-    calibration
-        "certified" (default): the noise follows from the budget. "published": the constants of
-        Theorem 3.5; the certificate states their true cost.
     early
-        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. None
-        (default): yes, but not with "published". They are further leaves of the tree.
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every` (default).
+        They are further leaves of the tree.
 
     Guarantee
     ---------
@@ -131,11 +127,10 @@ class TreeLeader(AlgorithmSpec):
 
     References
     ----------
-    Agarwal and Singh 2017, Algorithms 2 and 3; Theorem 3.5 for the published constants.
+    Agarwal and Singh 2017, Algorithms 2 and 3.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"published": {"calibration": "published", "aim": "min_regret"}},
         meanings={
             "mu": "budget of Gaussian DP",
             "aim": "least noise, or least regret bound",
@@ -157,14 +152,13 @@ class TreeLeader(AlgorithmSpec):
     padding: bool = True
     reports: Reports = "each"
     sensitivity: Sensitivity | None = None
-    calibration: Calibration = "certified"
-    early: bool | None = None
+    early: bool = True
 
     def __post_init__(self) -> None:
         fill_in_budget(self, DELTA)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta != 0, "delta", self.delta, text)
-        one_of(self, aim=get_args(Aim), calibration=get_args(Calibration))
+        one_of(self, aim=get_args(Aim))
         at_least("every", self.every, 1)
         if isinstance(self.sensitivity, list | np.ndarray):
             object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))
@@ -174,18 +168,11 @@ class TreeLeader(AlgorithmSpec):
         expect(self.padding or self.aim == "min_noise", "padding", self.padding, rule)
         rule = "False where sensitivity has a number for each round: nodes differ in their noise"
         expect(not (own and self.padding), "padding", self.padding, rule)
-        if self.calibration == "published":
-            expect(self.early is None, "early", self.early, "None with calibration='published'")
-            rule = "None with calibration='published', which is for epsilon and delta"
-            expect(self.mu is None, "mu", self.mu, rule)
-            rule = "not to differ by round with calibration='published'"
-            expect(not own, "sensitivity", self.sensitivity, rule)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        early = self.calibration == "certified" and self.early is not False
-        schedule = Schedule.of(self.every, early)
+        schedule = Schedule.of(self.every, self.early)
         game = TreeGame(setting, schedule, self.reports, self.sensitivity)
-        noise, experts = self._noise(game), setting.experts
+        noise, experts = self.noise(game), setting.experts
         server = LeaderServer(
             experts,
             schedule,
@@ -207,7 +194,7 @@ class TreeLeader(AlgorithmSpec):
             else SumReporter(1 if game.silo else experts),
             server=server,
             decider=None if playing else FilteringClient(experts),
-            certificate=self._certificate(game, noise),
+            certificate=self.certificate(game, noise),
             upload=LossSums,
             broadcast=Leader,
             broadcasts={"rounds": Planned(schedule), "expert": Between(0, experts - 1)},
@@ -220,7 +207,7 @@ class TreeLeader(AlgorithmSpec):
             advance=server.advance if playing else None,
             common_play=attrgetter("expert") if playing else None,
             regret_bound=self._bound(game, errors),
-            reference=FollowTheLeader(self.every, early).build(setting) if plain else None,
+            reference=FollowTheLeader(self.every, self.early).build(setting) if plain else None,
             free_noise=frozenset({PADDING} if self.padding and noise is not None else ()),
             parameters={
                 "draws": game.draws,
@@ -229,34 +216,27 @@ class TreeLeader(AlgorithmSpec):
             },
         )
 
-    def _noise(self, game: TreeGame) -> GaussianNoise | None:
+    def noise(self, game: TreeGame) -> GaussianNoise | None:
         """The noise of a node; the sensitivity is that of all releases of the game together."""
-        budget = given_budget(self.epsilon, self.delta, self.mu)
-        moved = game.moved()
-        scale = 0.0 if budget is None else gaussian_scale(budget, moved)
-        if self.calibration == "published":
-            assert self.epsilon is not None
-            assert self.delta is not None
-            change = moved / sqrt(game.draws)
-            scale = change / self.epsilon * game.draws * log(game.draws / self.delta)
+        scale = self.scale(game)
         if self.aim == "min_regret":
-            scale = max(scale, self._least_regret(game))
-        return GaussianNoise("node", scale, moved) if scale > 0 else None
+            scale = max(scale, self.least_regret(game))
+        return GaussianNoise("node", scale, game.moved()) if scale > 0 else None
 
-    def _least_regret(self, game: TreeGame) -> float:
-        """The scale of a node that minimises the regret bound, or the published one for it."""
-        if self.calibration == "published":
-            experts = game.setting.experts
-            return game.diameter * sqrt(game.batches / (sqrt(experts) * game.draws))
+    def scale(self, game: TreeGame) -> float:
+        """The scale of a node that the budget needs."""
+        budget = given_budget(self.epsilon, self.delta, self.mu)
+        return 0.0 if budget is None else gaussian_scale(budget, game.moved())
+
+    def least_regret(self, game: TreeGame) -> float:
+        """The scale of a node that minimises the regret bound."""
         return game.clients * game.span * sqrt(game.squares / (2 * game.draws))
 
-    def _certificate(self, game: TreeGame, noise: GaussianNoise | None) -> Certificate:
+    def certificate(
+        self, game: TreeGame, noise: GaussianNoise | None, **labels: Any
+    ) -> Certificate:
         curve = GaussianDP(0.0) if noise is None else noise.curve
-        claimed = None
-        if self.calibration == "published" and self.epsilon is not None and self.delta is not None:
-            claimed = ApproximateDP(self.epsilon, self.delta)
         quoted = curve if self.delta is None else Quoted(curve, self.delta)
-        labels: dict[str, Any] = {"calibration": self.calibration, "claimed": claimed}
         return game.certificate(quoted, noise, ANNOUNCED, "shifts", **labels)
 
     def _bound(self, game: TreeGame, errors: Array) -> RegretBound | None:
