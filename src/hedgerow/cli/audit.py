@@ -29,12 +29,6 @@ def audit(
         str | None,
         typer.Argument(help="An algorithm; see `hedgerow list`. None: how tight every audit is."),
     ] = None,
-    calibration: Annotated[
-        str | None,
-        typer.Option(
-            "--calibration", help="The calibration to audit, such as certified or published."
-        ),
-    ] = None,
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
@@ -64,10 +58,8 @@ def audit(
     """
     prepare(plugin)
     if name is None:
-        return _all(settings or calibration, json)
+        return _all(settings, json)
     given = dict(parse_setting(text) for text in settings or [])
-    if calibration is not None:
-        given["calibration"] = calibration
     spec = typed(ALGORITHMS[name], given, name)
     with ERR.status("auditing") as status:
         rows = audit_rows(name, spec, status.update)
@@ -105,7 +97,7 @@ def _show(name: str, rows: list[AuditRow]) -> None:
 def _all(choices: object, json: bool) -> int:
     """Print the certified epsilon over the shown one, for every algorithm and form."""
     if choices:
-        raise InvalidValue("Name an algorithm, or leave out --set and --calibration.")
+        raise InvalidValue("Name an algorithm, or leave out --set.")
     rows = dict[str, AuditRow]()
     with ERR.status("auditing") as status:
         for form, spec in variants().items():

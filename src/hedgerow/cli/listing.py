@@ -21,6 +21,7 @@ from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
+PRINTED = "for comparison, as printed in papers"
 # Headings of the short list, by the package of a class or the start of an experiment's ID.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
@@ -33,7 +34,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "gradient": "points instead of experts",
         "learning": "models",
         "baselines": "for comparison, without privacy",
-        "hedgerow_papers": "for comparison, as printed in papers",
+        "hedgerow_papers": PRINTED,
     },
     "environments": {
         "recorded": "recorded data",
@@ -73,7 +74,7 @@ def _show_short() -> None:
     for kind in KINDS:
         OUT.print(f"[bold]{kind}[/bold]")
         for heading, names in _grouped(kind).items():
-            if kind == "algorithms":
+            if kind == "algorithms" and heading != PRINTED:
                 print_indented(f"{heading}:")
                 for name in names:
                     summary = _summary(ALGORITHMS[name])
