@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.algorithms.sparse_vector.plan import planned
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts import guarantees
 from hedgerow.contracts.neighbours import SEEDED
@@ -49,7 +50,9 @@ def test_a_million_rounds_with_a_thousand_experts_stay_under_a_gibibyte() -> Non
 @pytest.mark.parametrize("kind", [SparseVector, FedSVT])
 def test_transcripts_follow_the_likelihood(kind: Any) -> None:
     """Ten times the runs of the contract, on the tiny game whose transcripts are all enumerated."""
-    algorithm = kind(epsilon=6.0, switches=2, threshold=1.0).build(Setting(1, 2, 3))
+    algorithm = planned(kind(epsilon=6.0), {"switches": 2, "threshold": 1.0}).build(
+        Setting(1, 2, 3)
+    )
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
     transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -109,7 +110,7 @@ def test_every_run_of_every_epoch_costs_at_most_the_budget(epsilon: float, delta
 def test_scores_forget_earlier_epochs(every: int) -> None:
     """Each selection sees the weighted losses since the last restart and no others."""
     losses = np.random.default_rng(1).random((180, 2, 4))
-    spec = Potential(epsilon=60.0, every=every, switches=2, threshold=0.25, early=False, front=0.5)
+    spec = Potential(epsilon=60.0, every=every, early=False, plan=Plan(2, 0.25, front=0.5))
     algorithm = spec.build(Setting(2, 4, 180))
     server = algorithm.server
     assert isinstance(server, Growing)
@@ -161,7 +162,7 @@ def test_draws_and_epochs_stay_below_their_bounds() -> None:
         law="bernoulli",
         best_loss=best_loss,
     )
-    spec = Potential(epsilon=20.0, draw="exponential", front=0.0, switches=14, threshold=6.0)
+    spec = Potential(epsilon=20.0, plan=Plan(14, 6.0, front=0.0, draw="exponential"))
     algorithm = spec.build(environment.setting)
     server = algorithm.server
     assert isinstance(server, Growing)
@@ -260,8 +261,10 @@ def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
     [
         ({"delta": 1.0}, r"Expected delta=1.0 in \[0, 1\)"),
         ({"calibration": "published"}, r"Expected calibration='published' in"),
-        ({"front": 2.0}, r"Expected front=2.0 in"),
-        ({"calibration": "proved", "draw": "exponential"}, r"to be None with calibration="),
+        (
+            {"calibration": "proved", "plan": Plan(draw="exponential")},
+            "to be None with calibration=",
+        ),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.sparse_vector.plan import rule
+from hedgerow.algorithms.sparse_vector.plan import Plan, rule
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -82,7 +82,7 @@ def test_weights_count_a_run_only_in_later_draws_of_its_epoch() -> None:
     losses = round_to_lattice(np.random.default_rng(1).random((90, 2, 4)))
     totals = losses.sum(axis=1)
     for every in (1, 4):
-        spec = SparseVector(epsilon=8.0, every=every, switches=3, threshold=3.0, front=0.5)
+        spec = SparseVector(epsilon=8.0, every=every, plan=Plan(3, 3.0, front=0.5))
         algorithm = spec.build(Setting(2, 4, 90))
         server = algorithm.server
         assert isinstance(server, RecencySelector)
@@ -112,7 +112,7 @@ def test_weights_count_a_run_only_in_later_draws_of_its_epoch() -> None:
 
 def test_every_column_spends_the_budget() -> None:
     for front in (0.0, 0.3, 1.0):
-        spec = SparseVector(epsilon=0.7, switches=7, front=front)
+        spec = SparseVector(epsilon=0.7, plan=Plan(7, front=front))
         server = spec.build(Setting(3, 5, 400)).server
         assert isinstance(server, RecencySelector)
         weights, rate = server.weights, Fraction(server.selection.rate)
@@ -129,7 +129,7 @@ def test_every_column_spends_the_budget() -> None:
 def test_a_column_with_delta_is_larger_where_that_is_worth_something() -> None:
     setting = Setting(10, 100, 512)
     pure, approximate = (
-        SparseVector(delta=delta, switches=4, front=0.3, draw="exponential").build(setting).server
+        SparseVector(delta=delta, plan=Plan(4, front=0.3, draw="exponential")).build(setting).server
         for delta in (0.0, 1e-6)
     )
     assert isinstance(pure, RecencySelector)
@@ -144,7 +144,7 @@ def test_a_column_with_delta_is_larger_where_that_is_worth_something() -> None:
 def test_weighted_sums_stay_exact(horizon: int) -> None:
     """The largest score is an exact float, also where secure noise draws, as long as sums are."""
     for delta in (0.0, 1e-6):
-        spec = SparseVector(delta=delta, switches=3, every=horizon // 4)
+        spec = SparseVector(delta=delta, every=horizon // 4, plan=Plan(3))
         server = spec.build(Setting(8, 3, horizon)).server
         assert isinstance(server, RecencySelector)
         losses = 8 * horizon
@@ -153,14 +153,14 @@ def test_weighted_sums_stay_exact(horizon: int) -> None:
 
 def test_permute_and_flip_makes_no_use_of_delta() -> None:
     setting = Setting(10, 100, 512)
-    flips = SparseVector(delta=1e-6, draw="permute-and-flip").build(setting)
+    flips = SparseVector(delta=1e-6, plan=Plan(draw="permute-and-flip")).build(setting)
     assert flips.certificate.peer.curve.epsilon(0.0) <= 1.0
     assert flips.server.selection == SparseVector().build(setting).server.selection  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_it_restarts_instead_of_stopping() -> None:
     losses = np.ones((300, 2, 3))
-    algorithm = SparseVector(epsilon=50.0, switches=2, threshold=1.0).build(Setting(2, 3, 300))
+    algorithm = SparseVector(epsilon=50.0, plan=Plan(2, 1.0)).build(Setting(2, 3, 300))
     counters = simulate(algorithm, RecordedArray(losses), 0)
     assert counters.exchanged == algorithm.parameters["exchanges"] == 299
 
@@ -263,13 +263,13 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
 
 
 def test_wrong_choices_are_refused() -> None:
-    for name, value in (("front", 0.5), ("draw", "exponential")):
+    for plan, name in ((Plan(front=0.5), "front"), (Plan(draw="exponential"), "draw")):
         with pytest.raises(InvalidValue, match=f"{name}=.*None with calibration='proved'"):
-            SparseVector(calibration="proved", **{name: value})  # pyright: ignore[reportArgumentType]
+            SparseVector(calibration="proved", plan=plan)
     with pytest.raises(InvalidValue, match="front"):
-        SparseVector(front=1.5)
+        Plan(front=1.5)
     with pytest.raises(InvalidValue, match="draw"):
-        SparseVector(draw="gumbel")  # pyright: ignore[reportArgumentType]
+        Plan(draw="gumbel")  # pyright: ignore[reportArgumentType]
 
 
 def test_schedules() -> None:
@@ -296,8 +296,8 @@ def test_a_game_with_separate_deciders_is_refused() -> None:
 @pytest.mark.parametrize(
     ("choices", "size"),
     [
-        ({"delta": 1e-6, "calibration": "proved", "switches": 15}, (1000, 100, 100_000)),
-        ({"delta": 1e-6, "front": 0.0}, (1000, 100, 10**6)),
+        ({"delta": 1e-6, "calibration": "proved", "plan": Plan(15)}, (1000, 100, 100_000)),
+        ({"delta": 1e-6, "plan": Plan(front=0.0)}, (1000, 100, 10**6)),
         ({"epsilon": 0.01, "delta": 0.02}, (8000, 100, 10**6)),
     ],
 )

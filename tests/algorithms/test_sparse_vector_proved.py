@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.proved import (
     COARSE,
     FINE,
@@ -202,7 +203,7 @@ def test_only_the_proved_calibration_of_doubling_is_asked_for_its_regret() -> No
     with pytest.raises(InvalidValue, match="best_loss"):
         hr.Doubling(calibration="proved").regret_at_most(Setting(2, 4, 100), 101.0)
     with pytest.raises(InvalidValue, match="to be None with calibration='proved'"):
-        hr.Doubling(calibration="proved", front=0.5)
+        hr.Doubling(calibration="proved", plan=Plan(front=0.5))
     with pytest.raises(InvalidValue, match="calibration"):
         hr.Doubling(calibration="published")  # pyright: ignore[reportArgumentType]
 
@@ -232,7 +233,7 @@ def test_the_bound_of_epochs_grows_with_what_is_given_up() -> None:
 
 def test_an_epoch_ends_no_more_often_than_its_bound() -> None:
     """Few draws, so that epochs do end: a quarter of the bound would fail."""
-    setting, spec = Setting(1, 16, 256), hr.Doubling(40.0, switches=3, threshold=2.0)
+    setting, spec = Setting(1, 16, 256), hr.Doubling(40.0, plan=Plan(3, 2.0))
     algorithm = replace(spec, calibration="proved").build(setting)
     bound = algorithm.parameters["wrong_doubling_at_most"]
     stream = ladder(setting, 1)
@@ -354,7 +355,7 @@ def test_other_calibrations_and_games_have_no_bound() -> None:
 def test_choices_outside_the_proof_are_refused(name: str) -> None:
     value: Any = {"front": 0.5, "draw": "permute-and-flip"}[name]
     with pytest.raises(InvalidValue, match="to be None with calibration='proved'"):
-        hr.SparseVector(calibration="proved", **{name: value})
+        hr.SparseVector(calibration="proved", plan=Plan(**{name: value}))
 
 
 def test_certify_states_the_bounds(hedgerow: Command) -> None:

@@ -14,6 +14,7 @@ from hedgerow.algorithms.sparse_vector.doubling import (
     false_alarm,
     wrong_doubling,
 )
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
@@ -55,9 +56,9 @@ def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
 @pytest.mark.parametrize("every", [1, 3])
 def test_scores_of_doubling_forget_earlier_epochs_and_what_the_guess_allows(every: int) -> None:
     losses = np.random.default_rng(1).random((270, 2, 4))
-    algorithm = Doubling(
-        epsilon=30.0, every=every, switches=2, threshold=0.25, first_guess=0.25
-    ).build(Setting(2, 4, 270))
+    algorithm = Doubling(epsilon=30.0, every=every, plan=Plan(2, 0.25), first_guess=0.25).build(
+        Setting(2, 4, 270)
+    )
     server = server_of(algorithm)
     assert isinstance(server, Guesser)
     totals = losses.sum(axis=1)
@@ -89,9 +90,7 @@ def test_scores_of_doubling_forget_earlier_epochs_and_what_the_guess_allows(ever
 
 
 def test_guesses_double_up_to_the_whole_game() -> None:
-    server = server_of(
-        Doubling(switches=3, threshold=5.0, first_guess=8.0).build(Setting(2, 4, 100))
-    )
+    server = server_of(Doubling(plan=Plan(3, 5.0), first_guess=8.0).build(Setting(2, 4, 100)))
     assert isinstance(server, Guesser)
     assert [server.guess(used) for used in (0, 2, 3, 6, 9, 12, 15, 18, 30_000)] == [
         0,
@@ -135,9 +134,9 @@ def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
     not vacuous.
     """
     experts, rounds = 8, 200
-    algorithm = Doubling(
-        epsilon=20.0, switches=6, threshold=9.0, front=0.0, draw="exponential"
-    ).build(Setting(1, experts, rounds))
+    algorithm = Doubling(epsilon=20.0, plan=Plan(6, 9.0, front=0.0, draw="exponential")).build(
+        Setting(1, experts, rounds)
+    )
     bound = algorithm.parameters["wrong_doubling_at_most"]
     assert 0.01 < bound < 0.2
     losses = np.zeros((rounds, 1, experts))
@@ -153,7 +152,7 @@ def test_the_bound_on_wrong_doublings_is_stated_only_where_it_is_proven() -> Non
     setting = Setting(1, 8, 200)
     choices: tuple[dict[str, Any], ...] = ({}, {"front": 0.0}, {"draw": "exponential"})
     for choice in choices:
-        made = Doubling(epsilon=20.0, switches=9, threshold=9.0, **choice).build(setting)
+        made = Doubling(epsilon=20.0, plan=Plan(9, 9.0, **choice)).build(setting)
         assert "wrong_doubling_at_most" not in made.parameters
 
 
@@ -206,12 +205,16 @@ def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
         ({"epsilon": -1.0}, r"Expected epsilon=-1.0 > 0"),
         ({"first_guess": 0.0}, r"Expected first_guess=0.0 >= 2\^-20"),
         ({"first_guess": 1e-7, "calibration": "proved"}, r"Expected first_guess=1e-07 >= 2\^-20"),
-        ({"switches": 0}, r"Expected switches=0 to be a whole number >= 1"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         Doubling(**values)
+
+
+def test_a_plan_without_draws_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"Expected switches=0 to be a whole number >= 1"):
+        Plan(switches=0)
 
 
 def test_a_first_guess_beyond_the_game_is_refused() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.neighbours import budget_of, changed
 from hedgerow.contracts.suite import examine
@@ -315,7 +316,7 @@ def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
 
 
 def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses() -> None:
-    spec = hr.Doubling(front=0.0, draw="exponential", threshold=100.0)
+    spec = hr.Doubling(plan=Plan(threshold=100.0, front=0.0, draw="exponential"))
     built = spec.build(hr.Setting(10, 100, 512))
     assert "wrong_doubling_at_most" in built.parameters
     for traits in (Traits(adversary="adaptive"), Traits(sees_plays=True)):

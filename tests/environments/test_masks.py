@@ -15,6 +15,7 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import Ledger, RecordingNoise
@@ -462,7 +463,7 @@ def test_with_masks_neighbours_differ_by_one_vector_in_what_is_released(trial: i
     worlds = [losses, losses.copy(), losses.copy()]
     worlds[1][3, 1] = worlds[2][3, 1] = 1.0
     worlds[2][3, present[3]] = 1.0
-    algorithm = SparseVector(epsilon=30.0, switches=4, threshold=2.0).build(Setting(3, 4, 30))
+    algorithm = SparseVector(epsilon=30.0, plan=Plan(4, 2.0)).build(Setting(3, 4, 30))
     ledgers: list[Ledger] = []
     for world in worlds:
         noise = RecordingNoise(SeededNoise(trial), ledgers[0] if ledgers else None)
@@ -560,7 +561,7 @@ def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment
     """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and
     a right guess is doubled.
     """
-    spec = Doubling(front=0.0, draw="exponential", threshold=100.0)
+    spec = Doubling(plan=Plan(threshold=100.0, front=0.0, draw="exponential"))
     entry = Entry("a", spec)
     assert "wrong_doubling_at_most" in spec.build(environment.setting).parameters
     assert (

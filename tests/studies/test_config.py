@@ -13,10 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.deployment.manifest import Manifest, rebuild, spec_of
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.records.build import choices_of
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
 from hedgerow.studies.run import run_study
 from hedgerow.studies.typed import typed
@@ -272,3 +275,44 @@ def test_plain_values_are_read_as_pydantic_reads_them(hint: Any, values: tuple[A
             continue
         found = typed(kind, {"value": value}, "table").value
         assert (type(found), found) == (type(expected), expected)
+
+
+def test_a_plan_is_a_table_and_survives_the_way_to_a_file_and_back() -> None:
+    text = """
+title = "x"
+environment = { name = "halving" }
+[[algorithms]]
+name = "sparse_vector"
+plan = { switches = 3, draw = "exponential" }
+"""
+    config = from_table(tomllib.loads(text))
+    (entry,) = config.algorithms
+    assert entry.algorithm == SparseVector(plan=Plan(switches=3, draw="exponential"))
+    assert to_table(config)["algorithms"][0]["plan"] == {"switches": 3, "draw": "exponential"}
+    assert from_table(to_table(config)) == config
+    assert typed(SparseVector, choices_of(entry.algorithm), "x") == entry.algorithm
+    assert "plan" not in choices_of(SparseVector())
+    for plan, message in (
+        ({"swiches": 3}, "Unknown key algorithms.0.plan.swiches of plan; did you mean 'switches'"),
+        ({"switches": "3"}, "Expected algorithms.0.plan.switches='3' to fit"),
+        (3, "Expected algorithms.0.plan=3 to fit"),
+    ):
+        table = tomllib.loads(text)
+        table["algorithms"][0]["plan"] = plan
+        with pytest.raises(InvalidValue, match=message):
+            from_table(table)
+
+
+def test_a_manifest_carries_a_plan() -> None:
+    manifest = Manifest.make(
+        title="Wards",
+        algorithm="sparse_vector",
+        choices={"epsilon": "0.5", "plan": {"switches": 3}},
+        experts=3,
+        horizon=10,
+        server="00" * 32,
+        roster={"a": "11" * 32, "b": "22" * 32},
+    )
+    found = Manifest.read(manifest.to_bytes())
+    assert spec_of(found) == SparseVector(epsilon=0.5, plan=Plan(switches=3))
+    assert rebuild(found).parameters["switches"] == 3

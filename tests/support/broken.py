@@ -18,6 +18,7 @@ from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.shared.totals import ServerState as TotalsState
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -1012,7 +1013,7 @@ class FlipsWithDelta(AlgorithmSpec):
 
     def audit_variants(self) -> tuple[FlipsWithDelta, ...]:
         # two equal selections, and hardly anything for the test
-        return (FlipsWithDelta(replace(self.inner, epsilon=3.0, switches=2, threshold=0.5)),)
+        return (FlipsWithDelta(replace(self.inner, epsilon=3.0, plan=Plan(2, 0.5))),)
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)

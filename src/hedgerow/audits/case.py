@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.environment import Environment
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, parameters
 
 Verdict = Literal["holds", "violated", "inconclusive"]
 Method = Literal["exact ratio", "exact releases"]
@@ -85,8 +85,12 @@ class AuditCase:
 
 def changes(requested: Any, played: Any) -> dict[str, Any]:
     """The parameters of the played spec that differ from the requested one."""
-    return {
-        f.name: getattr(played, f.name)
-        for f in fields(requested)
-        if getattr(played, f.name) != getattr(requested, f.name)
-    }
+    before, after = _flat(requested), _flat(played)
+    return {name: after[name] for name in after if after[name] != before.get(name)}
+
+
+def _flat(spec: Any) -> dict[str, Any]:
+    """The parameters of a spec, with those of its plan among them."""
+    found = parameters(spec)
+    plan = found.pop("plan", None)
+    return found if plan is None else found | parameters(plan)

@@ -197,8 +197,9 @@ def _mechanism(mechanism: Mechanism) -> MechanismRecord:
 
 
 def choices_of(spec: Any) -> dict[str, Any]:
-    """The parameters of a specification that are not None."""
-    return {name: value for name, value in parameters(spec).items() if value is not None}
+    """The parameters of a specification that are not None; its plan is a table."""
+    found = {name: value for name, value in parameters(spec).items() if value is not None}
+    return found | {"plan": choices_of(found["plan"])} if "plan" in found else found
 
 
 def _record_of(algorithm: Algorithm) -> Record:

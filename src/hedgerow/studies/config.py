@@ -17,10 +17,11 @@ from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.text import one_line
-from hedgerow.core.validate import at_least, expect, nearest, one_of, parameters
+from hedgerow.core.validate import at_least, expect, nearest, one_of
 from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.records.build import choices_of
 from hedgerow.studies.typed import from_registry
 
 
@@ -295,12 +296,9 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
 
     def plain(registry: Any, thing: Any) -> dict[str, Any]:
         hints = get_type_hints(type(thing))
-        values = parameters(thing)
+        values = choices_of(thing)
         values |= {k: plain(ENVIRONMENTS, v) for k, v in values.items() if hints[k] is Environment}
-        return {
-            "name": registry.name_of(thing),
-            **{k: v for k, v in values.items() if v is not None},
-        }
+        return {"name": registry.name_of(thing), **values}
 
     rows = []
     for entry in config.algorithms:

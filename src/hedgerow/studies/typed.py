@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -31,12 +31,22 @@ def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -
         if hints[key] is Environment:
             values[key] = from_registry(ENVIRONMENTS, value, f"{where}.{key}")
             continue
+        inner = _table(hints[key]) if isinstance(value, Mapping) else None
+        if inner is not None:
+            values[key] = typed(inner, value, f"{where}.{key}", key)
+            continue
         fits = _plainly(value, hints[key])
         values[key] = value if fits else _fitted(value, hints[key], f"{where}.{key}")
     for name, f in known.items():
         if name not in values and f.default is MISSING and f.default_factory is MISSING:
             raise InvalidValue(f"{where}.{name} is missing. Give it a value.")
     return kind(**values)
+
+
+def _table(hint: Any) -> type[Any] | None:
+    """The dataclass that a table stands for, if None is all that may be there instead."""
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+    return kinds[0] if len(kinds) == 1 and is_dataclass(kinds[0]) else None  # pyright: ignore
 
 
 def _plainly(value: Any, hint: Any) -> bool:

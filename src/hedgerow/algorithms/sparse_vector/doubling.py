@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.sparse_vector.plan import Draw
+from hedgerow.algorithms.sparse_vector.plan import Plan, planned
 from hedgerow.algorithms.sparse_vector.proved import (
     REL,
     STEP,
@@ -154,28 +154,21 @@ class Doubling(AlgorithmSpec):
     every
         Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
         takes a multiple of it where more exchanges would bring nothing.
-    switches
-        Draws of an expert for each guess, at least 1. None (default): chosen from public values.
-    threshold
-        The loss, summed over clients, that an expert may have beyond the guess before it is
-        replaced, >= 0. The regret that it may have beyond later guesses follows from it. None
-        (default): chosen from public values.
     first_guess
         The first guess above 0 of the best expert's loss, summed over clients: at least 2^-20 and
         at most clients * horizon. None (default): the threshold; with calibration="proved" at least
         clients * every.
     early
         Whether there are also exchanges in the first `every` rounds. Default: yes.
-    front
-        The share of a run's budget, in [0, 1], that goes to the draw at its end alone. None
-        (default): chosen from public values.
-    draw
-        "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
-        draw="exponential" and front=0 the parameters state how likely a right guess is doubled.
+    plan
+        What experts may choose themselves, as for `SparseVector`: `threshold` is what an expert may
+        lose beyond the guess, `switches` the draws for each guess. With draw="exponential" and
+        front=0 the parameters state how likely a right guess is doubled. None (default): chosen
+        from public values.
     calibration
         "certified" (default), or "proved": the constants of `SparseVector(calibration="proved")`.
         Then the regret and the chance that a right guess is doubled have proven bounds, and `front`
-        and `draw` must be None.
+        and `draw` of the plan must be None.
 
     Guarantee
     ---------
@@ -228,12 +221,9 @@ class Doubling(AlgorithmSpec):
     epsilon: float = 1.0
     delta: float = 0.0
     every: int = 1
-    switches: int | None = None
-    threshold: float | None = None
     first_guess: float | None = None
     early: bool = True
-    front: float | None = None
-    draw: Draw | None = None
+    plan: Plan | None = None
     calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
@@ -249,8 +239,10 @@ class Doubling(AlgorithmSpec):
     def audit_variants(self) -> tuple[Doubling, ...]:
         """Variants whose tiny games have several guesses and come close to the certificate."""
         return (
-            replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, first_guess=1.0),
-            replace(self, epsilon=3.0, switches=1, threshold=0.5, every=1, first_guess=1.0),
+            planned(
+                self, {"switches": 2, "threshold": 1.0}, epsilon=24.0, every=1, first_guess=1.0
+            ),
+            planned(self, {"switches": 1, "threshold": 0.5}, epsilon=3.0, every=1, first_guess=1.0),
         )
 
     def regret_at_most(self, setting: Setting, best_loss: float) -> float:

@@ -8,12 +8,14 @@ other). Nothing about its regret is proven; the privacy of every plan is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil, log, sqrt
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil, inf, log, sqrt
+from typing import Any, Literal, get_args
 
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, between, expect, one_of
 
 Draw = Literal["permute-and-flip", "exponential"]
 
@@ -23,6 +25,51 @@ LONG = 5.0  # losses before an alarm, from which chance in the data no longer ma
 
 @dataclass(frozen=True)
 class Plan:
+    """What experts may choose themselves. None: the calibration chooses, from public values.
+
+    The certificate always follows the values that are used.
+
+    Parameters
+    ----------
+    switches
+        The number of draws (kappa), at least 1, after which a new epoch begins.
+    threshold
+        The threshold L, >= 0, on the loss summed over clients.
+    front
+        The share of a run's budget, in [0, 1], that goes to the draw at its end alone; the rest is
+        spread evenly over this and the later draws of the epoch. Not with calibration="proved".
+    draw
+        "permute-and-flip" or "exponential" (the exponential mechanism). Permute-and-flip makes no
+        use of delta; it is chosen if delta = 0. Not with calibration="proved".
+    """
+
+    switches: int | None = None
+    threshold: float | None = None
+    front: float | None = None
+    draw: Draw | None = None
+
+    def __post_init__(self) -> None:
+        if self.switches is not None:
+            at_least("switches", self.switches, 1)
+        if self.threshold is not None:
+            expect(0 <= self.threshold < inf, "threshold", self.threshold, ">= 0 and finite")
+        if self.front is not None:
+            between("front", self.front, 0.0, 1.0)
+        one_of(self, draw=(None, *get_args(Draw)))
+
+
+FREE = Plan()
+
+
+def planned(spec: Any, plan: Mapping[str, Any], **choices: Any) -> Any:
+    """The spec with other choices; those of `plan` are in its plan, if it has one."""
+    if hasattr(spec, "plan"):
+        return replace(spec, plan=replace(spec.plan or FREE, **plan), **choices)
+    return replace(spec, **plan, **choices)
+
+
+@dataclass(frozen=True)
+class Constants:
     """Everything about a sparse-vector server that is not its budget or its setting.
 
     * `sparse_epsilon`: the budget of a run's test. `threshold`: what a run may lose.
@@ -50,8 +97,8 @@ def rule(
     every: int,
     early: bool,
     best_loss: float = 0.0,
-) -> Plan:
-    """The certified plan: a formula in public values.
+) -> Constants:
+    """The certified constants: a formula in public values.
 
     >>> plan = rule(Setting(10, 100, 512), epsilon=1.0, delta=0.0, every=1, early=True)
     >>> plan.switches, plan.front, round(plan.threshold, 2), plan.schedule
@@ -76,7 +123,7 @@ def rule(
         first = min(ceil(1.5 * first), longest)
     schedule = Schedule.of(interval, early, first)
     level = margin / sparse
-    return Plan(
+    return Constants(
         sparse,
         # an alarm of the best expert costs little, a run that may lose m L* much
         level + sqrt(level * clients * best_loss) / 2,

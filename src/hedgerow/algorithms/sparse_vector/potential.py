@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from hedgerow.algorithms.sparse_vector.columns import Weights, further
-from hedgerow.algorithms.sparse_vector.plan import Draw
+from hedgerow.algorithms.sparse_vector.plan import Plan, planned
 from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
@@ -130,23 +130,15 @@ class Potential(AlgorithmSpec):
     every
         Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
         takes a multiple of it where more exchanges would bring nothing.
-    switches
-        Draws of an expert in the first epoch, at least 1. None (default): chosen from public
-        values.
-    threshold
-        The loss, summed over clients, that a run of the first epoch may have, >= 0. None (default):
-        chosen from public values. The certificate always follows the values that are used.
-    front
-        The share of a run's budget, in [0, 1], that goes to the draw at its end alone, in the first
-        epoch; it halves from epoch to epoch. None (default): chosen from public values.
-    draw
-        "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
-        draw="exponential" and front=0 the loss is proven to have no factor log d on that of the
-        best expert (`proofs/potential.md#switches`).
+    plan
+        What experts may choose themselves about the first epoch, as for `SparseVector`; `front`
+        halves from epoch to epoch. With draw="exponential" and front=0 the loss is proven to have
+        no factor log d on that of the best expert (`proofs/potential.md#switches`). None (default):
+        chosen from public values.
     calibration
         "certified" (default), or "proved": the first epoch is that of
         `SparseVector(calibration="proved")`. Then the regret has a proven bound if one expert never
-        loses, and `front` and `draw` must be None.
+        loses, and `front` and `draw` of the plan must be None.
     early
         Whether there are also exchanges in the first `every` rounds, each twice as late as the one
         before. True (default).
@@ -187,11 +179,8 @@ class Potential(AlgorithmSpec):
     epsilon: float = 1.0
     delta: float = 0.0
     every: int = 1
-    switches: int | None = None
-    threshold: float | None = None
     early: bool = True
-    front: float | None = None
-    draw: Draw | None = None
+    plan: Plan | None = None
     calibration: Literal["certified", "proved"] = "certified"
 
     def __post_init__(self) -> None:
@@ -203,8 +192,10 @@ class Potential(AlgorithmSpec):
 
     def audit_variants(self) -> tuple[Potential, ...]:
         """Variants whose tiny games have several epochs and come close to the certificate."""
-        first = replace(self, epsilon=24.0, every=1, threshold=1.0, switches=2)
-        return (first, replace(first, epsilon=3.0, switches=1, threshold=0.5))
+        return (
+            planned(self, {"switches": 2, "threshold": 1.0}, epsilon=24.0, every=1),
+            planned(self, {"switches": 1, "threshold": 0.5}, epsilon=3.0, every=1),
+        )
 
     def resolve(self, setting: Setting) -> Algorithm:
         known = self._first_epoch().build(setting)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.sparse_vector.plan import Plan
+from hedgerow.algorithms.sparse_vector.plan import Constants
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.calibrate import surrogate_mu
@@ -398,8 +398,8 @@ def _choose(game: Game, epsilon: float, delta: float) -> _Point:
 
 def proved_plan(
     setting: Setting, *, epsilon: float, delta: float, schedule: Schedule, best_loss: float
-) -> Plan:
-    """The plan with the smallest proven regret bound on a grid, from public values.
+) -> Constants:
+    """The constants with the smallest proven regret bound on a grid, from public values.
 
     >>> setting = Setting(clients=10, experts=100, horizon=512)
     >>> plan = proved_plan(
@@ -414,7 +414,7 @@ def proved_plan(
         best = _choose(game, epsilon, delta)
         sparse, switches = best.share * epsilon, best.switches
         margin = (best.quiet + log(max(1, game.exchanges))) / sparse
-    return Plan(
+    return Constants(
         sparse,
         setting.clients * best_loss + margin,
         switches,

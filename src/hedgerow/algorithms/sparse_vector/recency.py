@@ -15,7 +15,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS
 from hedgerow.algorithms.sparse_vector.columns import Columns, Weights, weigh
-from hedgerow.algorithms.sparse_vector.plan import Plan
+from hedgerow.algorithms.sparse_vector.plan import Constants
 from hedgerow.algorithms.sparse_vector.proved import Runs
 from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
@@ -108,8 +108,10 @@ class RecencySelector(Selector):
         )
 
 
-def build_server(setting: Setting, plan: Plan, epsilon: float, delta: float) -> RecencySelector:
-    """The server of a plan; its weights spend the budget.
+def build_server(
+    setting: Setting, plan: Constants, epsilon: float, delta: float
+) -> RecencySelector:
+    """The server with these constants; its weights spend the budget.
 
     Permute-and-flip makes no use of delta.
     """

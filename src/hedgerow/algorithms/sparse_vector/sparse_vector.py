@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
-from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
+from hedgerow.algorithms.sparse_vector.plan import Constants, Plan, planned, rule
 from hedgerow.algorithms.sparse_vector.proved import Game, proved_plan, regret_bound
 from hedgerow.algorithms.sparse_vector.recency import (
     RecencySelector,
@@ -35,13 +35,10 @@ from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect, one_of
+from hedgerow.core.validate import at_least, between, check_budget, expect, one_of, parameters
 
 Calibration = Literal["certified", "proved"]
-SHARED = (
-    *("epsilon", "delta", "every", "switches", "threshold"),
-    *("early", "front", "draw", "calibration"),
-)
+SHARED = ("epsilon", "delta", "every", "calibration", "early", "plan")
 """The parameters that `Doubling` and `Potential` take over; their best loss begins at 0."""
 
 
@@ -73,22 +70,13 @@ class SparseVector(AlgorithmSpec):
         minimises a proven regret bound for streams on which the best expert loses at most
         `best_loss` (`proofs/sparse_vector_regret.md`). With both, if the best expert loses more
         than `best_loss`, a larger epsilon may even raise the regret: use `Doubling`.
-    switches
-        The number of draws (kappa), at least 1, after which a new epoch begins. None (default):
-        the calibration chooses.
-    threshold
-        The threshold L, >= 0, on the loss summed over clients. None (default): the calibration
-        chooses. The certificate always follows the values that are used.
     early
         Whether there are also exchanges in the first `every` rounds, each about twice as late as
         the one before. True (default).
-    front
-        The share of a run's budget, in [0, 1], that goes to the draw at its end alone; the rest is
-        spread evenly over this and the later draws of the epoch. None (default): the calibration
-        chooses. Only with "certified".
-    draw
-        "permute-and-flip" or "exponential" (the exponential mechanism). Permute-and-flip makes no
-        use of delta. None (default): permute-and-flip if delta = 0. Only with "certified".
+    plan
+        What experts may choose themselves: `Plan(switches, threshold, front, draw)` of
+        `hedgerow.algorithms.sparse_vector.plan`, in a study file a table. None (default): the
+        calibration chooses.
 
     Guarantee
     ---------
@@ -138,34 +126,25 @@ class SparseVector(AlgorithmSpec):
     every: int = 1
     best_loss: float = 0.0
     calibration: Calibration = "certified"
-    switches: int | None = None
-    threshold: float | None = None
     early: bool = True
-    front: float | None = None
-    draw: Draw | None = None
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
-        one_of(self, calibration=get_args(Calibration), draw=(None, *get_args(Draw)))
-        if self.switches is not None:
-            at_least("switches", self.switches, 1)
-        if self.threshold is not None:
-            expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
-        if self.front is not None:
-            between("front", self.front, 0.0, 1.0)
-        if self.calibration != "certified":
+        one_of(self, calibration=get_args(Calibration))
+        if self.calibration != "certified" and self.plan is not None:
             rule = f"to be None with calibration={self.calibration!r}"
             for name in ("front", "draw"):
-                expect(getattr(self, name) is None, name, getattr(self, name), rule)
+                expect(getattr(self.plan, name) is None, name, getattr(self.plan, name), rule)
 
     def audit_variants(self) -> tuple[SparseVector, ...]:
         """Variants whose tiny games have several runs and come close to the certificate."""
         return (
-            replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, best_loss=0.0),
-            replace(self, epsilon=36.0, switches=3, threshold=0.5, every=1, best_loss=0.5),
-            replace(self, epsilon=3.0, switches=2, threshold=0.5, every=1, best_loss=0.0),
+            planned(self, {"switches": 2, "threshold": 1.0}, epsilon=24.0, every=1, best_loss=0.0),
+            planned(self, {"switches": 3, "threshold": 0.5}, epsilon=36.0, every=1, best_loss=0.5),
+            planned(self, {"switches": 2, "threshold": 0.5}, epsilon=3.0, every=1, best_loss=0.0),
         )
 
     def resolve(self, setting: Setting) -> Algorithm:
@@ -194,24 +173,24 @@ class SparseVector(AlgorithmSpec):
             closing=ANY_CLOSING,
             parameters={
                 **server.shown(),
-                "front": self._plan(setting).front,
+                "front": self._constants(setting).front,
                 **server.schedule.shown(setting),
             },
         )
 
-    def _plan(self, setting: Setting) -> Plan:
-        """The calibration's plan, with what the user has chosen."""
+    def _constants(self, setting: Setting) -> Constants:
+        """What the calibration chooses, and the plan of the user."""
         budget = {"epsilon": self.epsilon, "delta": self.delta, "best_loss": self.best_loss}
         if self.calibration == "proved":
             budget["best_loss"] = self._rounded_best(setting)
-            plan = proved_plan(setting, schedule=Schedule.of(self.every, self.early), **budget)
+            found = proved_plan(setting, schedule=Schedule.of(self.every, self.early), **budget)
         else:
-            plan = rule(setting, every=self.every, early=self.early, **budget)
-        given = {name: getattr(self, name) for name in ("switches", "threshold", "front", "draw")}
-        return replace(plan, **{name: value for name, value in given.items() if value is not None})
+            found = rule(setting, every=self.every, early=self.early, **budget)
+        given = {} if self.plan is None else parameters(self.plan)
+        return replace(found, **{name: value for name, value in given.items() if value is not None})
 
     def _server(self, setting: Setting) -> RecencySelector:
-        server = build_server(setting, self._plan(setting), self.epsilon, self.delta)
+        server = build_server(setting, self._constants(setting), self.epsilon, self.delta)
         if self.calibration == "certified":
             return server
         # so that the best expert keeps its full weight (`proofs/sparse_vector_regret.md#setting`)

@@ -12,6 +12,7 @@ from typing import Any
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.plan import planned
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector
@@ -60,7 +61,7 @@ def _too_fast(server: Growing) -> Growing:
 def half_integer(spec: Any) -> Any:
     """The spec with a half-integer threshold: queries are whole numbers, so none equals it."""
     level = min(50, max(1, int(in_every_round(spec.build(SETTING)).threshold)))
-    return replace(spec, threshold=level + 0.5)
+    return planned(spec, {"threshold": level + 0.5})
 
 
 def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.sparse_vector.plan import planned
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -129,7 +130,7 @@ def cases(spec: Any) -> tuple[AuditCase, ...]:
 def _exact(spec: Any) -> tuple[AuditCase, ...]:
     plain = replace(spec, best_loss=0.0, every=1)
     level = max(1, int(in_every_round(plain.build(SETTING)).threshold))
-    played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none equals it
+    played = planned(plain, {"threshold": level + 0.5})  # queries are whole numbers: none equals it
     algorithm = played.build(SETTING)
     server = in_every_round(algorithm)
     sparse = server.sparse
@@ -174,7 +175,8 @@ def _many_draws(spec: SparseVector) -> tuple[AuditCase, ...]:
     """
     clients = min(500, ceil(64 / spec.epsilon))
     # many equal selections: a single large one would need another stream
-    played = replace(spec, every=1, threshold=1.0, switches=DRAWS, best_loss=0.0, front=0.0)
+    plan = {"switches": DRAWS, "threshold": 1.0, "front": 0.0}
+    played = planned(spec, plan, every=1, best_loss=0.0)
     algorithm = played.build(Setting(clients, 2, 256))
     server = in_every_round(algorithm)
     assert isinstance(server, RecencySelector)
@@ -211,9 +213,8 @@ def _many_draws(spec: SparseVector) -> tuple[AuditCase, ...]:
 def _real_runs(spec: Any) -> tuple[AuditCase, ...]:
     """One switch, whose real runs must follow the likelihood; it is nearly certain."""
     clients = 64
-    played = replace(
-        spec, epsilon=LOUD, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0
-    )
+    plan = {"switches": 1, "threshold": 0.0}
+    played = planned(spec, plan, epsilon=LOUD, delta=0.0, every=1, best_loss=0.0)
     algorithm = played.build(Setting(clients, 2, 256))
     server = in_every_round(algorithm)
     audited = with_server(algorithm, server)
