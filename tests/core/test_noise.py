@@ -14,6 +14,8 @@ from scipy import stats
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.noise import LAWS, NoNoise, SeededNoise
+from hedgerow.deployment.noise import Watched
+from hedgerow.privacy import AdditiveNoise
 from hedgerow.privacy.secure import SecureNoise
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=40)
@@ -253,3 +255,25 @@ def test_coins_without_noise_show_the_likelier_side() -> None:
     assert silent.flip(np.array([0.0, 0.6, 0.8]), 1.0, "coin").tolist() == [True, True, False]
     assert silent.index(7, "place").tolist() == [3, 3, 3]
     assert NoNoise().server().index(7, "place") == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("draw", ("laplace", "report", (2,), 3, 0.5)),
+        ("choose", ("gumbel", np.array([0.0, 0.5, 2.0]), 1.0, "leader")),
+        ("flip", (0.7, 1.0, "coin")),
+        ("index", (5, "first")),
+        ("release", (AdditiveNoise("report", "laplace", scale=2.0), 0.5)),
+    ],
+)
+def test_a_watched_view_draws_what_its_inner_view_draws(
+    method: str, given: tuple[Any, ...]
+) -> None:
+    inner, watched = SeededNoise(3).server(), Watched(SeededNoise(3).server())
+    assert watched.batch == inner.batch == ()
+    assert watched.lattice(0.5) == 0.5
+    assert not watched.used
+    for _ in range(5):
+        assert np.array_equal(getattr(watched, method)(*given), getattr(inner, method)(*given))
+    assert watched.used

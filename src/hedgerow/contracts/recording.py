@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
+from hedgerow.core.noise import Noise, NoiseSource, PassedOn, SeededNoise
 
 _SHORT = 2**9
 
@@ -146,60 +146,38 @@ def _joined(rows: list[Any], batch: tuple[int, ...]) -> Any:
     return np.stack(rows) if batch else rows[0]
 
 
-@dataclass(frozen=True)
-class _Watched:
-    """A view of some parties that sends releases to `answer` and records all other draws."""
+_ASKED = {
+    "draw": ("law", "purpose", "shape", "rounds", "scale"),
+    "choose": ("law", "gaps", "rate", "purpose"),
+    "flip": ("gaps", "rate", "purpose"),
+    "index": ("count", "purpose"),
+}
+_OWN_LAW = {"flip": "flip", "index": "uniform"}  # of methods that are given none
 
-    inner: Noise
-    ledger: Ledger
-    players: tuple[Who, ...]
-    answer: Callable[[tuple[Who, ...], Any, Any, Noise], Any]
-    coin: Callable[[Coin, Callable[[], Any]], Any]
 
-    @property
-    def batch(self) -> tuple[int, ...]:
-        return self.inner.batch
+class _Watched(PassedOn):
+    """A view of some parties: a recording source answers its releases and notes other draws."""
 
-    def draw(
-        self,
-        law: str,
-        purpose: str,
-        shape: tuple[int, ...] = (),
-        rounds: int | None = None,
-        scale: float | None = None,
-    ) -> Any:
-        coin = Coin(self.players, "draw", law, purpose, shape, rounds, _kept(scale))
-        return self._noted(coin, lambda: self.inner.draw(law, purpose, shape, rounds, scale))
+    def __init__(self, inner: Noise, source: RecordingNoise, players: tuple[Who, ...]) -> None:
+        super().__init__(inner)
+        self.source, self.players = source, players
 
-    def lattice(self, value: Any) -> Any:
-        return self.inner.lattice(value)
-
-    def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
-        coin = Coin(self.players, "choose", law, purpose, gaps=_kept(gaps), rate=rate)
-        return self._noted(coin, lambda: self.inner.choose(law, gaps, rate, purpose))
-
-    def flip(self, gaps: Any, rate: float, purpose: str) -> Any:
-        coin = Coin(self.players, "flip", "flip", purpose, gaps=_kept(gaps), rate=rate)
-        return self._noted(coin, lambda: self.inner.flip(gaps, rate, purpose))
-
-    def index(self, count: int, purpose: str) -> Any:
-        coin = Coin(self.players, "index", "uniform", purpose, count=count)
-        return self._noted(coin, lambda: self.inner.index(count, purpose))
-
-    def _noted(self, coin: Coin, draw: Callable[[], Any]) -> Any:
-        drawn = self.coin(coin, draw)
-        self.ledger.coins.append(replace(coin, drawn=drawn))
-        return drawn
+    def drawn(self, method: str, *given: Any) -> Any:
+        asked = {"law": _OWN_LAW.get(method, ""), **dict(zip(_ASKED[method], given, strict=True))}
+        coin = Coin(self.players, method, **{name: _kept(value) for name, value in asked.items()})
+        outcome = self.source.toss(coin, lambda: super(_Watched, self).drawn(method, *given))
+        self.source.ledger.coins.append(replace(coin, drawn=outcome))
+        return outcome
 
     def release(self, mechanism: Any, value: Any) -> Any:
-        output = self.answer(self.players, mechanism, value, self.inner)
+        output = self.source.answer(self.players, mechanism, value, self.inner)
         for given in (value, output):
             _check_rows(given, self.batch)
-        self.ledger.calls.append(Call(mechanism, value, output, self.players, self.batch))
+        self.source.ledger.calls.append(Call(mechanism, value, output, self.players, self.batch))
         return output
 
 
-class RecordingNoise:
+class RecordingNoise(NoiseSource):
     """Wraps a noise source and keeps a ledger.
 
     With `replay`, outputs and coins come from an earlier ledger instead of being drawn. Each party
@@ -224,7 +202,7 @@ class RecordingNoise:
             self._coins.setdefault(coin.players, deque()).append(coin)
             self._tossed.update(coin.players)
 
-    def _coin(self, coin: Coin, draw: Callable[[], Any]) -> Any:
+    def toss(self, coin: Coin, draw: Callable[[], Any]) -> Any:
         """The outcome of the next coin of these players, which must have the same law."""
         left = self._coins.get(coin.players)
         if self._replay is None or (left is None and self._tossed.intersection(coin.players)):
@@ -236,7 +214,8 @@ class RecordingNoise:
             raise AssertionError("the law of a coin depends on data beyond what was released")
         return left.popleft().drawn
 
-    def _answer(self, players: tuple[Who, ...], mechanism: Any, value: Any, noise: Noise) -> Any:
+    def answer(self, players: tuple[Who, ...], mechanism: Any, value: Any, noise: Noise) -> Any:
+        """The output of a release of these players."""
         if self._replay is None:
             return mechanism.sample(value, noise)
         if (players, noise.batch) in self._calls:
@@ -246,21 +225,15 @@ class RecordingNoise:
                 self._own.setdefault(release.who, deque()).append(release)
         return _joined([_next(self._own.get(who), mechanism) for who in players], noise.batch)
 
-    def _watched(self, view: Noise, *players: Who) -> Noise:
-        return _Watched(view, self.ledger, players, self._answer, self._coin)
-
-    def server(self) -> Noise:
-        return self._watched(self.inner.server(), SERVER)
-
-    def everyone(self, role: str, count: int) -> Noise:
-        return self._watched(self.inner.everyone(role, count), *_everyone(role, count))
-
-    def single(self, role: str, index: int, count: int) -> Noise:
-        return self._watched(self.inner.single(role, index, count), (role, index))
+    def view(self, role: str, index: int | None, count: int) -> Noise:
+        players = _everyone(role, count) if index is None else ((role, index),)
+        if role == SERVER[0]:
+            players = (SERVER,)
+        return _Watched(self.inner.view(role, index, count), self, players)
 
 
 @dataclass(frozen=True)
-class _Scripted:
+class _Scripted(Noise):
     """A view whose discrete outcomes follow a script; after its end every outcome is the first."""
 
     source: ScriptedNoise
@@ -278,9 +251,6 @@ class _Scripted:
             raise AssertionError(f"cannot enumerate a bare {law} draw for {purpose!r}")
         choice = self.source.next(self.source.experts)
         return np.full(self.batch, (choice + 0.5) / self.source.experts)
-
-    def lattice(self, value: Any) -> Any:
-        return value
 
     def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
         raise AssertionError(f"cannot enumerate a bare {law} choice for {purpose!r}")
@@ -301,7 +271,7 @@ class _Scripted:
         return value if outcomes is None else outcomes[self.source.next(len(outcomes))]
 
 
-class ScriptedNoise:
+class ScriptedNoise(NoiseSource):
     """One path through the tree of all discrete outcomes.
 
     Continuous noise is left out, because likelihoods integrate over it.
@@ -317,16 +287,9 @@ class ScriptedNoise:
         self.path.append((choice, count))
         return choice
 
-    def server(self) -> Noise:
-        return _Scripted(self, ())
-
-    def everyone(self, role: str, count: int) -> Noise:
+    def view(self, role: str, index: int | None, count: int) -> Noise:
         del role
-        return _Scripted(self, (count,))
-
-    def single(self, role: str, index: int, count: int) -> Noise:
-        del role, index, count
-        return _Scripted(self, ())
+        return _Scripted(self, (count,) if index is None else ())
 
 
 def all_paths(experts: int, walk: Callable[[ScriptedNoise], Any]) -> list[Any]:

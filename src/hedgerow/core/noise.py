@@ -9,6 +9,7 @@ once, for one client at a time, or for many rounds in advance gives the same num
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -48,15 +49,15 @@ class Releasing(Protocol):
     def sample(self, value: Any, noise: Noise) -> Any: ...
 
 
-class Noise(Protocol):
+class Noise(ABC):
     """The noise that an algorithm gets.
 
     It is for the server, for one client (`batch=()`) or for all clients (`batch=(m,)`).
     """
 
-    @property
-    def batch(self) -> tuple[int, ...]: ...
+    batch: tuple[int, ...]
 
+    @abstractmethod
     def draw(
         self,
         law: str,
@@ -71,52 +72,98 @@ class Noise(Protocol):
         gamma length and uniform coordinates for each vector. Coordinates of other laws are
         independent.
         """
-        ...
 
     def lattice(self, value: Any) -> Any:
         """Return the value if noise may be added; a secure source requires a lattice value."""
-        ...
+        return value
 
+    @abstractmethod
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         """Return the index of the largest noise - rate * gap, with unit noise of that law.
 
         `gaps` is one row, or one row for each client.
         """
-        ...
 
+    @abstractmethod
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
         """Return coins that are True with probability exp(-rate * gap): one, or one per client."""
-        ...
 
+    @abstractmethod
     def index(self, count: int, purpose: str) -> Any:
         """Return a uniform index below `count`: one, or one for each client."""
-        ...
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
         """Return `mechanism.sample(value, self)`; releases can be recorded and replayed here."""
-        ...
+        return mechanism.sample(value, self)
+
+    def full(self, shape: tuple[int, ...], rounds: int | None) -> tuple[int, ...]:
+        """The shape of what `draw` returns."""
+        return (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
 
 
-class NoiseSource(Protocol):
+class PassedOn(Noise):
+    """A view that passes every draw on to another view; `drawn` can be overridden to watch them."""
+
+    def __init__(self, inner: Noise) -> None:
+        self.inner, self.batch = inner, inner.batch
+
+    def drawn(self, method: str, *given: Any) -> Any:
+        """The outcome of a method of `Noise` ("draw", "choose", "flip" or "index")."""
+        return getattr(self.inner, method)(*given)
+
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Any:
+        return self.drawn("draw", law, purpose, shape, rounds, scale)
+
+    def lattice(self, value: Any) -> Any:
+        return self.inner.lattice(value)
+
+    def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
+        return self.drawn("choose", law, gaps, rate, purpose)
+
+    def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
+        return self.drawn("flip", gaps, rate, purpose)
+
+    def index(self, count: int, purpose: str) -> Any:
+        return self.drawn("index", count, purpose)
+
+
+class NoiseSource(ABC):
     """The noise that an engine owns: one view for each role."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def view(self, role: str, index: int | None, count: int) -> Noise:
+        """The noise of one of `count` players of a role; None: of all of them at once."""
 
     def server(self) -> Noise:
         """The noise of the server."""
-        ...
+        return self.view("server", 0, 1)
 
     def everyone(self, role: str, count: int) -> Noise:
         """The noise of all players of a role at once: every draw has one row for each."""
-        ...
+        return self.view(role, None, count)
 
     def single(self, role: str, index: int, count: int) -> Noise:
         """The noise of one of `count` players of a role."""
-        ...
+        return self.view(role, index, count)
+
+
+def plain(outcome: Any) -> Any:
+    """Return a single outcome as a Python number; arrays stay as they are."""
+    return outcome if np.ndim(outcome) else outcome.item()
 
 
 def best(noisy: Array) -> Any:
     """Return the index of the largest entry, for one vector or a batch of vectors."""
-    chosen = np.argmax(noisy, axis=-1)
-    return chosen if np.ndim(chosen) else int(chosen)
+    return plain(np.argmax(noisy, axis=-1))
 
 
 @dataclass
@@ -183,7 +230,7 @@ class _Stream:
         }
 
 
-class SeededNoise:
+class SeededNoise(NoiseSource):
     """Fast reproducible noise for simulation only: the seed reveals the noise.
 
     `chunk` numbers are drawn at a time; the noise does not depend on it. Short runs need few.
@@ -193,14 +240,8 @@ class SeededNoise:
         self.seed, self.chunk = seed, chunk
         self._streams: dict[str, _Stream] = {}
 
-    def server(self) -> Noise:
-        return _View(self, "server", (), 1, None)
-
-    def everyone(self, role: str, count: int) -> Noise:
-        return _View(self, role, (count,), count, None)
-
-    def single(self, role: str, index: int, count: int) -> Noise:
-        return _View(self, role, (), count, index)
+    def view(self, role: str, index: int | None, count: int) -> Noise:
+        return _View(self, role, (count,) if index is None else (), count, index)
 
     def _generator(self, name: str) -> np.random.Generator:
         words = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), "<u4")
@@ -253,7 +294,7 @@ class SeededNoise:
 
 
 @dataclass(frozen=True)
-class _View:
+class _View(Noise):
     """The view of one role on a seeded source."""
 
     source: SeededNoise
@@ -282,28 +323,20 @@ class _View:
         drawn = rows.reshape(len(rows), *self.batch, *shape)
         return drawn[0] if rounds is None else drawn
 
-    def lattice(self, value: Any) -> Any:
-        return value
-
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         return best(self.draw(law, purpose, np.shape(gaps)[len(self.batch) :]) - rate * gaps)
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
-        shown = self.draw("uniform", purpose, np.shape(gaps)[len(self.batch) :]) < np.exp(
-            -rate * np.asarray(gaps)
-        )
-        return shown if np.ndim(shown) else bool(shown)
+        drawn = self.draw("uniform", purpose, np.shape(gaps)[len(self.batch) :])
+        return plain(drawn < np.exp(-rate * np.asarray(gaps)))
 
     def index(self, count: int, purpose: str) -> Any:
-        drawn = np.minimum((self.draw("uniform", purpose) * count).astype(np.int64), count - 1)
-        return drawn if np.ndim(drawn) else int(drawn)
-
-    def release(self, mechanism: Releasing, value: Any) -> Any:
-        return mechanism.sample(value, self)
+        drawn = self.draw("uniform", purpose) * count
+        return plain(np.minimum(drawn.astype(np.int64), count - 1))
 
 
 @dataclass(frozen=True)
-class _Silence:
+class _Silence(Noise):
     """The view of one role on a source without noise."""
 
     batch: tuple[int, ...]
@@ -317,11 +350,7 @@ class _Silence:
         scale: float | None = None,
     ) -> Array:
         del purpose, scale
-        full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
-        return np.full(full, 0.5 if law == "uniform" else 0.0)
-
-    def lattice(self, value: Any) -> Any:
-        return value
+        return np.full(self.full(shape, rounds), 0.5 if law == "uniform" else 0.0)
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         del law, rate, purpose
@@ -329,31 +358,20 @@ class _Silence:
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
         del purpose
-        shown = rate * np.asarray(gaps) < np.log(2)
-        return shown if np.ndim(shown) else bool(shown)
+        return plain(rate * np.asarray(gaps) < np.log(2))
 
     def index(self, count: int, purpose: str) -> Any:
         del purpose
         return np.full(self.batch, count // 2) if self.batch else count // 2
 
-    def release(self, mechanism: Releasing, value: Any) -> Any:
-        return mechanism.sample(value, self)
 
-
-class NoNoise:
+class NoNoise(NoiseSource):
     """A source without noise.
 
     Additive noise is 0, selection takes the leader, a coin shows its likelier side, and a uniform
     number is 1/2.
     """
 
-    def server(self) -> Noise:
-        return _Silence(())
-
-    def everyone(self, role: str, count: int) -> Noise:
+    def view(self, role: str, index: int | None, count: int) -> Noise:
         del role
-        return _Silence((count,))
-
-    def single(self, role: str, index: int, count: int) -> Noise:
-        del role, index, count
-        return _Silence(())
+        return _Silence((count,) if index is None else ())

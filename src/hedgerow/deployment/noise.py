@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hedgerow.core.lattice import Array
-from hedgerow.core.noise import Noise, Releasing, SeededNoise
+from hedgerow.core.noise import Noise, PassedOn, Releasing, SeededNoise
 from hedgerow.privacy.secure import SecureNoise
 
 _CHUNK = 2**11  # numbers drawn at a time; the noise does not depend on it
@@ -43,42 +42,15 @@ class PartyNoise:
         return json.dumps(self._source.snapshot()).encode()
 
 
-class Watched:
+class Watched(PassedOn):
     """A view on noise that notes whether it was used."""
 
-    def __init__(self, noise: Noise) -> None:
-        self._noise, self.used = noise, False
+    used = False
 
-    @property
-    def batch(self) -> tuple[int, ...]:
-        return self._noise.batch
-
-    def draw(
-        self,
-        law: str,
-        purpose: str,
-        shape: tuple[int, ...] = (),
-        rounds: int | None = None,
-        scale: float | None = None,
-    ) -> Array:
+    def drawn(self, method: str, *given: Any) -> Any:
         self.used = True
-        return self._noise.draw(law, purpose, shape, rounds, scale)
-
-    def lattice(self, value: Any) -> Any:
-        return self._noise.lattice(value)
-
-    def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
-        self.used = True
-        return self._noise.choose(law, gaps, rate, purpose)
-
-    def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
-        self.used = True
-        return self._noise.flip(gaps, rate, purpose)
-
-    def index(self, count: int, purpose: str) -> Any:
-        self.used = True
-        return self._noise.index(count, purpose)
+        return super().drawn(method, *given)
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
         self.used = True
-        return self._noise.release(mechanism, value)
+        return self.inner.release(mechanism, value)

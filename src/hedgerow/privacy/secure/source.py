@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, WIDEST, Array, Units, exact_scales
-from hedgerow.core.noise import Noise, Releasing
+from hedgerow.core.noise import Noise, NoiseSource, plain
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure import choice
 from hedgerow.privacy.secure.any_scale import integer
@@ -81,7 +81,7 @@ class _Store:
         return drawn * self.step
 
 
-class SecureNoise:
+class SecureNoise(NoiseSource):
     """Cryptographically secure noise for real data: exact additive noise, selection and coins.
 
     It has no seed, no state to restore and no fallback. Additive noise comes in whole steps of the
@@ -121,19 +121,10 @@ class SecureNoise:
             "Secure noise cannot be copied or saved: the same noise would be used twice."
         )
 
-    def server(self) -> Noise:
-        """The noise of one party, such as the server."""
-        return _View(self, ())
-
-    def everyone(self, role: str, count: int) -> Noise:
-        """The noise of `count` clients at once: every draw has one row for each."""
+    def view(self, role: str, index: int | None, count: int) -> Noise:
+        """The noise of one player, or of all `count` players at once (`index=None`)."""
         del role
-        return _View(self, (count,))
-
-    def single(self, role: str, index: int, count: int) -> Noise:
-        """The noise of one of `count` clients."""
-        del role, index, count
-        return _View(self, ())
+        return _View(self, (count,) if index is None else ())
 
     def uniform(self, count: int) -> Array:
         """Draw multiples of 2^-53 in [0, 1), for coins that do not protect data."""
@@ -226,7 +217,7 @@ def _kept(stores: OrderedDict[Key, Kept], key: Key, make: Callable[[], Kept]) ->
 
 
 @dataclass(frozen=True)
-class _View:
+class _View(Noise):
     """The noise of one role, or of all clients at once."""
 
     source: SecureNoise
@@ -240,7 +231,7 @@ class _View:
         rounds: int | None = None,
         scale: float | None = None,
     ) -> Array:
-        full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
+        full = self.full(shape, rounds)
         if law == "uniform" and scale is None:
             return self.source.uniform(prod(full)).reshape(full)
         if law == "cube" and scale is not None:
@@ -276,8 +267,7 @@ class _View:
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
         del purpose
-        shown = self.source.flip(np.asarray(gaps, float), rate)
-        return shown if shown.ndim else bool(shown)
+        return plain(self.source.flip(np.asarray(gaps, float), rate))
 
     def index(self, count: int, purpose: str) -> Any:
         del purpose
@@ -286,9 +276,6 @@ class _View:
         return np.array([self.source.index(count) for _ in range(prod(self.batch))]).reshape(
             self.batch
         )
-
-    def release(self, mechanism: Releasing, value: Any) -> Any:
-        return mechanism.sample(value, self)
 
 
 def require_secure(source: object) -> SecureNoise:
