@@ -321,3 +321,55 @@ def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses()
     assert "wrong_doubling_at_most" in built.parameters
     for traits in (Traits(adversary="adaptive"), Traits(sees_plays=True)):
         assert "wrong_doubling_at_most" not in built.in_game(traits).parameters
+
+
+def test_setting_and_traits_are_made_once_in_each_class() -> None:
+    made: list[str] = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Game(hr.Bernoulli):  # pyright: ignore[reportRedeclaration]
+        @property
+        def setting(self) -> Setting:
+            made.append("setting")
+            return super().setting
+
+        @property
+        def traits(self) -> Traits:
+            made.append("traits")
+            return replace(super().traits, features=frozenset({Feature.ABSENT_CLIENTS}))
+
+    first = Game
+
+    @dataclass(frozen=True, kw_only=True)
+    class Game(first):  # of the same name
+        @property
+        def traits(self) -> Traits:
+            return replace(super().traits, fresh=False)
+
+    inner, game = first(clients=3), Game(clients=3)
+    made.clear()
+    for environment, fresh in ((inner, True), (game, False)) * 3:
+        assert environment.setting is environment.setting
+        assert environment.setting.clients == 3
+        assert environment.traits is environment.traits
+        assert environment.traits.fresh is fresh
+        assert environment.traits.features == {Feature.ABSENT_CLIENTS}
+    assert made == ["traits", "traits"]  # a frame reads its setting when it is made
+    assert replace(game, clients=4).setting.clients == 4
+    assert game == Game(clients=3)
+    assert "/" not in repr(game)
+
+
+def test_a_study_and_a_simulation_refuse_with_one_text() -> None:
+    game = hr.Absent(of=hr.Bernoulli(clients=2, experts=3, horizon=8))
+    texts = set()
+    spec = hr.RunningLeader(epsilon=1.0, delta=1e-6)
+    for refused in (
+        lambda: hr.run(game, {"a": spec}, seeds=1),
+        lambda: hr.simulate(spec.build(game.setting), game, seed=0),
+    ):
+        with pytest.raises(hr.Unsupported) as caught:
+            refused()
+        texts.add(str(caught.value))
+    (text,) = texts
+    assert text.startswith("running_leader does not support absent clients; choose one of ")

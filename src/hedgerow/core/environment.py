@@ -98,16 +98,48 @@ class Traits:
             raise Unsupported(f"{algorithm} needs {feature.value}, which this game does not have.")
 
 
+PLAIN_GAME = Traits()
 MISPLACED = {"fresh": bool, "adaptive": bool, "adversary": str, "features": frozenset}
 IN_SETTING = "{} overrides `family`, which has no effect. Give the family in `setting`."
 
 
+class Once(property):
+    """A property of an environment, which does not change: it is made at the first read and kept.
+
+    The key names the class that declares it, because `super()` may read that of a base class, too.
+    """
+
+    def __init__(self, made: Callable[[Any], Any], cls: type) -> None:
+        super().__init__(made, doc=made.__doc__)
+        length = len(cls.__mro__)  # a base class of the same name has another
+        self._key = f"{cls.__module__}.{cls.__qualname__}.{made.__name__}/{length}"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        kept = instance.__dict__
+        if self._key not in kept:
+            kept[self._key] = self.make(instance)
+        return kept[self._key]
+
+    def make(self, instance: Any) -> Any:
+        """The value for this environment."""
+        return super().__get__(instance)
+
+
 class Environment(ABC):
-    """A source of losses: a frozen dataclass of choices. `block` is pure."""
+    """A source of losses: a frozen dataclass of choices. `block` is pure.
+
+    Properties named `setting` and `traits` are computed once for each environment.
+    """
 
     def __init_subclass__(cls) -> None:
         """Refuse traits that are declared as class attributes, where they would have no effect."""
         super().__init_subclass__()
+        for name in ("setting", "traits"):
+            declared = cls.__dict__.get(name)
+            if type(declared) is property and declared.fget is not None:
+                setattr(cls, name, Once(declared.fget, cls))
         if "family" in cls.__dict__:
             raise TypeError(IN_SETTING.format(cls.__name__))
         for name, kind in MISPLACED.items():
@@ -142,7 +174,7 @@ class Environment(ABC):
     @property
     def traits(self) -> Traits:
         """The traits of the game; override them where the defaults do not hold."""
-        return Traits()
+        return PLAIN_GAME
 
     @abstractmethod
     def start(self, seed: int) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from hedgerow.algorithms.registry import supporting
 from hedgerow.core.block import Block, check
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -258,7 +259,7 @@ def require_fit(algorithm: Algorithm, environment: Environment, alone: bool = Fa
             f"{algorithm.name} was built for {algorithm.setting}, but the game has {setting}. "
             "Build it for environment.setting."
         )
-    environment.traits.require_support(algorithm.name, algorithm.supports)
+    environment.traits.require_support(algorithm.name, algorithm.supports, supporting)
     environment.traits.require_needed(algorithm.name, algorithm.needs)
 
 

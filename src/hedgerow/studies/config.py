@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from hedgerow.algorithms.registry import ALGORITHMS, supporting
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
@@ -121,7 +121,6 @@ class StudyConfig:
         """The algorithm of an entry, certified for its environment; refused if it does not fit."""
         environment = self.environment_of(entry)
         built = entry.algorithm.build(setting_of(environment, entry.alone))
-        environment.traits.require_support(built.name, built.supports, supporting)
         require_fit(built, environment, entry.alone)
         return built.in_game(environment.traits)
 

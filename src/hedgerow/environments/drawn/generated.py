@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.environment import Environment, Traits
+from hedgerow.core.environment import Environment, Once, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_into
 from hedgerow.core.setting import Setting
@@ -55,17 +55,15 @@ class Frame(Environment):
         return Setting(self.clients, self.experts, self.horizon)
 
 
-class _Stated(property):
+class _Stated(Once):
     """The traits that a class states.
 
     The claims "stochastic" and `best_loss` are about how this class draws. A subclass that draws
     differently does not inherit them, even if the subclass uses `super().traits`.
     """
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        found = super().__get__(instance, owner)
-        if instance is None:
-            return found
+    def make(self, instance: Any) -> Any:
+        found = super().make(instance)
         for kind in type(instance).__mro__:
             if vars(kind).get("traits") is self:
                 break
@@ -89,8 +87,8 @@ class Generated(Frame):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         stated = vars(cls).get("traits")
-        if type(stated) is property:
-            cls.traits = _Stated(stated.fget, doc=stated.__doc__)  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(stated, Once) and stated.fget is not None:
+            cls.traits = _Stated(stated.fget, cls)  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def traits(self) -> Traits:
