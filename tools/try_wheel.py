@@ -1,6 +1,7 @@
 """Try the wheels in an empty environment, as a newcomer would, away from the checkout.
 
-First the package alone, then with its plugins, `papers` and `benchmarks`.
+First the library without extras, then what statements need, then the plugins `papers` and
+`benchmarks`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 PINS = Path(__file__).parent.parent / "requirements.txt"
+LIBRARY = """
+import hedgerow as hr
+print(hr.run(hr.Bernoulli(horizon=20), {"private": hr.PhasedSelection(epsilon=1.0)}, seeds=2))
+"""
 COMMANDS = (
     ("demo", "--out", "demo"),
     ("proof", "sparse_vector.md#whole-algorithm"),
@@ -61,10 +66,15 @@ def main() -> int:
             kept = None if check else subprocess.PIPE
             return subprocess.run(words, cwd=work, env=names, check=check, stderr=kept, text=True)
 
+        subprocess.run([pip[0], "-c", LIBRARY], cwd=work, env=clean, check=True)
+        bare = hedgerow(*COMMANDS[0], check=False)
+        subprocess.run([*pip, "-c", str(PINS), f"{wheel}[statement]"], check=True)
         for command in COMMANDS:
             hedgerow(*command)
         hedgerow(*AGAIN, names=pure)
         wrong = [f"{name} is missing" for name in WRITTEN if not (work / name).exists()]
+        if bare.returncode != 2 or 'pip install "hedgerow[' not in bare.stderr:
+            wrong.append("hedgerow demo does not say which extra to install")
         wrong += [
             f"{name} differs without compiled code"
             for name in RESULTS

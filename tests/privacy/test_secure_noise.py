@@ -27,7 +27,7 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Observer
-from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.errors import InvalidValue, NotInstalled, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
@@ -540,7 +540,7 @@ def test_without_entropy_or_cipher_there_is_no_noise(monkeypatch: pytest.MonkeyP
         SecureNoise()
     monkeypatch.undo()
     monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.ciphers", None)
-    with pytest.raises(NoEntropy, match="cryptography"):
+    with pytest.raises(NotInstalled, match="cryptography"):
         SecureNoise()
 
 

@@ -93,18 +93,11 @@ def serve(
 
 
 def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool) -> int:
-    try:
-        from hedgerow.deployment.http_server import Tls, listen, make_app
-        from hedgerow.deployment.http_server import serve as serve_http
-    except ImportError as error:
-        from hedgerow.core.errors import HedgerowError
-
-        raise HedgerowError(
-            f"A study server needs {error.name}. Install hedgerow[deploy]."
-        ) from error
     from hedgerow.deployment.anchor import AnchorFailed
     from hedgerow.deployment.database import FATAL
     from hedgerow.deployment.desk import Desk
+    from hedgerow.deployment.http_server import Tls, listen, make_app
+    from hedgerow.deployment.http_server import serve as serve_http
     from hedgerow.deployment.logs import log, start_logs
     from hedgerow.deployment.pages.live import live_page
     from hedgerow.deployment.serving import limits_of, open_study

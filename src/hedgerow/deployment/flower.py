@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.certificate import Guarantee
-from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
@@ -46,13 +47,8 @@ Replies = Mapping[bytes, bytes]
 
 def need_flower(module: str) -> Any:
     """Return a module of Flower, or say how to install it."""
-    try:
+    with needs("flower"):
         return import_module(module)
-    except ImportError:
-        raise Unsupported(
-            "This study runs under Flower, which is not installed. "
-            "Run `pip install hedgerow[flower]`."
-        ) from None
 
 
 @dataclass(frozen=True)

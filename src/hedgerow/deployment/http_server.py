@@ -20,12 +20,8 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any
 
-import h11
-import uvicorn
-from fastapi import FastAPI, Request, Response
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.deployment.database import FATAL
 from hedgerow.deployment.desk import Desk, Limits, refused
 from hedgerow.deployment.http_client import MEDIA, MESSAGES
@@ -33,6 +29,12 @@ from hedgerow.deployment.logs import log
 from hedgerow.deployment.pages.html import SAFE
 from hedgerow.deployment.pages.study import state_of
 from hedgerow.deployment.wire import Code
+
+with needs("deploy"):
+    import h11
+    import uvicorn
+    from fastapi import FastAPI, Request, Response
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PLAIN = "text/plain; charset=utf-8"
 CLOSE, RETRY = (b"connection", b"close"), (b"retry-after", b"1")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hedgerow.core.extras import needs
 from hedgerow.privacy.secure.process import leave_no_core_dump
 from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, signed_by
 
@@ -26,12 +27,13 @@ def load_or_make(path: str | Path) -> Ed25519PrivateKey:
     >>> signed_by(public_hex(key), key.sign(b"text"), b"text")
     True
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
+    with needs("secure"):
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
 
     file = Path(path)
     if not file.exists():

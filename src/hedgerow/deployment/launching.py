@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import tomli_w
 
 from hedgerow.core.block import Block, check
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.extras import needs
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything, Sink
@@ -37,6 +37,9 @@ from hedgerow.deployment.serving import open_study
 from hedgerow.engines.simulate import counters_of, simulate
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.studies.config import Entry, StudyConfig, to_table
+
+with needs("runs"):
+    import tomli_w
 
 BLOCK = 64  # rounds whose losses are drawn at a time
 BUDGET, DELTA = "1000", "0.1"  # of each client; nobody's data are at stake

@@ -13,10 +13,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-import tomli_w
-
 from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.core.errors import HedgerowError, Interrupted, MissingData
+from hedgerow.core.extras import needs
 from hedgerow.core.validate import expect
 from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
@@ -29,6 +28,9 @@ from hedgerow.studies.storage.identity import Table, identity
 from hedgerow.studies.storage.results import ResultStore
 from hedgerow.studies.storage.unfinished import RUNS
 from hedgerow.studies.study import Study
+
+with needs("runs"):
+    import tomli_w
 
 Status = Literal["ran", "quick", "no-data", "error"]
 Progress = Callable[[str, int, int], None]

@@ -6,15 +6,17 @@ import re
 from collections.abc import Sequence
 from io import StringIO
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-
+from hedgerow.core.extras import needs
 from hedgerow.core.text import visible
 from hedgerow.evaluation.plots.lines import COLOURS
 from hedgerow.records.schema import Attack
 from hedgerow.statement import words
 from hedgerow.statement.exposure import Exposure, exposure, outline
 from hedgerow.statement.statement import Statement
+
+with needs("plots"):
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
 
 WITHOUT = "#b3261e"
 

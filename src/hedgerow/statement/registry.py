@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import yaml
-
+from hedgerow.core.extras import needs
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.text import visible
 from hedgerow.records.schema import CurveRecord
 from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import Statement
+
+with needs("statement"):
+    import yaml
 
 
 def variant(statement: Statement) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from hedgerow.core.errors import NotInstalled
+from hedgerow.core.extras import needs
 
 
 def need_jax() -> Any:
@@ -14,10 +14,5 @@ def need_jax() -> Any:
     >>> need_jax().__name__
     'jax'
     """
-    try:
+    with needs("learning"):
         return import_module("jax")
-    except ImportError:
-        raise NotInstalled(
-            "Models are trained with JAX, which is not installed. "
-            'Run `pip install "hedgerow[learning]"`.'
-        ) from None

@@ -12,15 +12,17 @@ from collections.abc import AsyncIterator
 from functools import lru_cache
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import StreamingResponse
-
+from hedgerow.core.extras import needs
 from hedgerow.deployment import wire
 from hedgerow.deployment.desk import Desk
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.pages.certificate import certificate_page
 from hedgerow.deployment.pages.html import SAFE, policy
 from hedgerow.deployment.pages.study import parts, study_page
+
+with needs("deploy"):
+    from fastapi import FastAPI, Request, Response
+    from fastapi.responses import StreamingResponse
 
 STREAMS = 200  # open event streams
 PAUSE, BEAT = 0.5, 3.0  # seconds between news, and between signs of life

@@ -33,6 +33,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Gains
 from hedgerow.core.setting import Setting
@@ -377,8 +378,9 @@ def _day(text: Any) -> date | None:
 
 def _read(path: Path, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Some columns of a CSV file as texts, without reading the others."""
-    import pyarrow as pa
-    from pyarrow import csv
+    with needs("runs"):
+        import pyarrow as pa
+        from pyarrow import csv
 
     options = csv.ConvertOptions(
         include_columns=list(columns),

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import expect
 
@@ -66,8 +67,9 @@ def split(values: Array, empty: str = "There is no value.") -> tuple[Array, Gaps
 
 def read_table(path: Path) -> dict[str, Any]:
     """Return the columns of a CSV or Parquet file by name."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    with needs("runs"):
+        import pyarrow as pa
+        from pyarrow import csv, parquet
 
     try:
         if _is_parquet(path):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.errors import HedgerowError
+from hedgerow.core.extras import needs
 from hedgerow.privacy.secure.process import leave_no_core_dump, process_identity
 
 Words = npt.NDArray[np.uint64]
@@ -19,13 +20,13 @@ _ZEROS = memoryview(bytes(10 * 2**13))  # the zeros that are encrypted at once
 
 
 class NoEntropy(HedgerowError):
-    """The operating system gave no entropy, or the cipher is missing. There is no fallback."""
+    """The operating system gave no entropy, or the cipher failed. There is no fallback."""
 
 
 def _fresh_cipher() -> Any:
-    try:
+    with needs("secure"):
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
+    try:
         secret = os.urandom(KEY_BYTES + BLOCK_BYTES)
         if len(secret) != KEY_BYTES + BLOCK_BYTES:
             raise NoEntropy(
@@ -37,7 +38,7 @@ def _fresh_cipher() -> Any:
         raise
     except Exception as error:
         raise NoEntropy(
-            f"Secure noise needs os.urandom and AES from the package 'cryptography': {error}"
+            f"Secure noise needs os.urandom and AES from the library cryptography: {error}"
         ) from error
 
 

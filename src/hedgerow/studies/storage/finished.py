@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.records.schema import RunRecord, check_format, read_record
 from hedgerow.studies.storage.folder import FORMAT
 from hedgerow.studies.storage.unfinished import refuse_unfinished
+
+with needs("runs"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import tomli_w
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.evaluation.summary import estimate_json, summary_json
 from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
@@ -33,6 +31,11 @@ from hedgerow.studies.storage.identity import fingerprints
 from hedgerow.studies.storage.place import check_new
 from hedgerow.studies.storage.results import Kept
 from hedgerow.studies.study import Study
+
+with needs("runs"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import tomli_w
 
 FORMAT = "hedgerow run 2"
 

@@ -9,12 +9,14 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-import tomli_w
-
 from hedgerow.core.environment import Environment, draws_sums, fingerprint_of
+from hedgerow.core.extras import needs
 from hedgerow.environments.wrappers.masks import Around
 from hedgerow.records.provenance import code, versions
 from hedgerow.studies.config import StudyConfig, to_table
+
+with needs("runs"):
+    import tomli_w
 
 Table = dict[str, Any]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.extras import needs
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,8 +23,9 @@ SIGNATURE = 64
 
 def read_private(file: Path) -> Ed25519PrivateKey:
     """The private key in a PEM file without a password; this process leaves no core dump then."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    with needs("secure"):
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from hedgerow.privacy.secure.process import leave_no_core_dump
 
@@ -39,8 +41,9 @@ def read_private(file: Path) -> Ed25519PrivateKey:
 
 def read_public(file: Path) -> str:
     """The public key in a PEM file, in hexadecimal digits."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    with needs("secure"):
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     key = _pem(file, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
@@ -71,9 +74,9 @@ def signed_by(public: str, signature: bytes, data: bytes) -> bool:
 @lru_cache(maxsize=4096)
 def _public(public: str) -> tuple[VerifyKey, type[Exception]]:
     """A public key, and what it raises if a signature is wrong."""
-    from nacl.exceptions import BadSignatureError
-    from nacl.signing import VerifyKey
-
+    with needs("secure"):
+        from nacl.exceptions import BadSignatureError
+        from nacl.signing import VerifyKey
     return VerifyKey(bytes.fromhex(public)), BadSignatureError
 
 

@@ -20,12 +20,14 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import tomli_w
-
 from hedgerow.core.errors import Interrupted, InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.studies.storage.identity import Table, differences
 from hedgerow.studies.storage.place import check_new
 from hedgerow.studies.storage.results import ResultStore
+
+with needs("runs"):
+    import tomli_w
 
 try:
     import fcntl
