@@ -22,12 +22,12 @@ from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import round_down, round_up
-from hedgerow.core.units import covers, parse_unit, unit_text
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import Database, open_database
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, canonical, decimal_of
+from hedgerow.deployment.units import covers, parse_unit, unit_text
 from hedgerow.privacy.budget import Budget, Currency, amount
 from hedgerow.privacy.odometer import BudgetSpent, Filter
 

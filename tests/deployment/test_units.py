@@ -11,7 +11,7 @@ import pytest
 from hedgerow.core.certificate import Event, Part, Person, Site, Unit
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.record import LOSS_VECTOR, gain_vector
-from hedgerow.core.units import covers, parse_unit, unit_text
+from hedgerow.deployment.units import covers, parse_unit, unit_text
 
 CELLS = [(client, at) for client in range(2) for at in range(3)]
 PERSONS = [Person(k, may_span_clients=spans) for k in (1, 2, 6) for spans in (False, True)]
