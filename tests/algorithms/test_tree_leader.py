@@ -273,8 +273,8 @@ def test_the_bound_is_in_the_units_of_the_gains() -> None:
         ({"reports": "all"}, "reports='all'"),
         ({"every": 0}, "every=0"),
         ({"sensitivity": 0.0}, "sensitivity=0.0 > 0"),
-        ({"sensitivity": (1.0, 2.0)}, "padding=True False where sensitivity"),
-        ({"aim": "min_regret", "padding": False}, "padding=False True with aim"),
+        ({"sensitivity": (1.0, 2.0)}, "padding=True to be False where sensitivity"),
+        ({"aim": "min_regret", "padding": False}, "padding=False to be True with aim"),
     ],
 )
 def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:

@@ -301,7 +301,7 @@ def _consensus_by_integers(horizon: int, epsilon: float) -> float:
         (SignEstimation, {"active": 91}, "active=91 <= horizon=90"),
         (SignEstimation, {"horizon": 500, "active": 91}, "active=91 <= 90: .*experts >= 204"),
         (SignEstimation, {"rows": 0}, "rows=0"),
-        (ConsensusColumns, {"coded": 1}, "coded=1 = 0: all columns agree"),
+        (ConsensusColumns, {"coded": 1}, "coded=1 to be 0: all columns agree"),
         (ColumnSubsets, {"experts": 3000}, "experts=3000 to be .* as 2964 or 3120"),
         (ColumnSubsets, {"horizon": 19}, "horizon=19 <= 18.* need experts >= 3612"),
         (ColumnSubsets, {"subset": 9}, "subset=9"),

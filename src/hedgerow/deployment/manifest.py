@@ -281,7 +281,9 @@ def _check_form(manifest: Manifest) -> None:
     able = [feature.value for feature in PLAYED]
     for name in manifest.features:
         expect(name in able, "feature", name, f"in {able}")
-    expect(manifest.features == tuple(sorted(set(manifest.features))), "features", "", "sorted")
+    rule = "to be sorted, with each feature once"
+    once = tuple(sorted(set(manifest.features)))
+    expect(manifest.features == once, "features", manifest.features, rule)
     seed = manifest.seed
     whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(seed is None or whole, "seed", seed, "to be None or a whole number >= 0")

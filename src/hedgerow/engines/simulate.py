@@ -192,15 +192,7 @@ def simulate_together(
         for counter, player in zip(counters, players, strict=True)
     ]
     if engine == "summed":
-        expect(
-            not players[0].alone, "engine", engine, "to play single losses where clients are alone"
-        )
-        expect(
-            block_rounds is None and fused,
-            "block_rounds",
-            block_rounds,
-            "to be None, with fused=True, because the engine 'summed' draws only sums",
-        )
+        _check_summed(players[0].alone, block_rounds, fused)
         source = SeededNoise(seed) if noise is None else noise
         play_sums(players[0].algorithm, environment, seed, source, watching[0], horizon)
         return counters
@@ -221,6 +213,17 @@ def simulate_together(
         ]
         played += wanted
     return counters
+
+
+def _check_summed(alone: bool, block_rounds: int | None, fused: bool) -> None:
+    """Refuse what the engine "summed" cannot do: it draws no single losses."""
+    for holds, rule in (
+        (not alone, "clients cannot be alone"),
+        (block_rounds is None, "block_rounds must be None"),
+        (fused, "fused must be True"),
+    ):
+        if not holds:
+            raise InvalidValue(f"The engine 'summed' draws only sums of losses, so {rule}.")
 
 
 def _driver(

@@ -164,9 +164,9 @@ class TreeLeader(AlgorithmSpec):
             object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))
         check_choices(self.reports, self.sensitivity)
         own = isinstance(self.sensitivity, tuple)
-        rule = "True with aim='min_regret': its bound needs equal noise in every running sum"
+        rule = "to be True with aim='min_regret': its bound needs equal noise in every running sum"
         expect(self.padding or self.aim == "min_noise", "padding", self.padding, rule)
-        rule = "False where sensitivity has a number for each round: nodes differ in their noise"
+        rule = "to be False where sensitivity has a number for each round: noise differs by node"
         expect(not (own and self.padding), "padding", self.padding, rule)
 
     def resolve(self, setting: Setting) -> Algorithm:

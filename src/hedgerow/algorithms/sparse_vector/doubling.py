@@ -257,7 +257,8 @@ class Doubling(AlgorithmSpec):
         best_loss
             What the best expert may lose per client, in [0, horizon]. It is not used to play.
         """
-        expect(self.calibration == "proved", "calibration", self.calibration, '"proved" here')
+        rule = "to be 'proved': only then is a bound proven"
+        expect(self.calibration == "proved", "calibration", self.calibration, rule)
         between("best_loss", best_loss, 0.0, float(setting.rounds))
         server = self.build(setting).server
         assert isinstance(server, Guesser)

@@ -183,7 +183,7 @@ class Regression(Examples):
 
     def __post_init__(self) -> None:
         positive("noise", self.noise)
-        expect(self.loss in ("squared", "huber"), "loss", self.loss, "to be squared or huber")
+        expect(self.loss in ("squared", "huber"), "loss", self.loss, "to be 'squared' or 'huber'")
         super().__post_init__()
 
     def losses(self) -> Family:

@@ -207,7 +207,7 @@ class ConsensusColumns(SignEstimation):
 
     def _check_coded(self, most: int) -> None:
         del most
-        rule = "= 0: all columns agree (sign_estimation has others)"
+        rule = "to be 0: all columns agree (sign_estimation has others)"
         expect(self.coded == 0, "coded", self.coded, rule)
 
 

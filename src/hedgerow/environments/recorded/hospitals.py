@@ -162,8 +162,13 @@ class Hospitals(Environment):
     path: str | None = None
 
     def __post_init__(self) -> None:
-        two = len(self.state) == 2 and self.state.isascii() and self.state.isupper()
-        expect(two, "state", self.state, 'to be two capital letters such as "NM"')
+        letters = isinstance(self.state, str) and self.state.isascii() and self.state.isupper()
+        expect(
+            letters and len(self.state) == 2,
+            "state",
+            self.state,
+            'to be two capital letters such as "NM"',
+        )
         one_of(self, patients=get_args(Patients), sizes=get_args(Sizes))
         few = 0 <= self.suppressed < MOST_SUPPRESSED
         expect(few, "suppressed", self.suppressed, "in [0, 4): larger numbers are not suppressed")

@@ -94,8 +94,9 @@ class MNIST(Environment):
         at_least("tested", self.tested, 1)
         expect(self.tested <= TESTED, "tested", self.tested, f"<= {TESTED}")
         one_of(self, model=tuple(MODELS))
-        expect(self.rounds >= 1, "examples", self.examples, f"<= {LEAST}")
-        if self.horizon is not None:
+        if self.horizon is None:
+            expect(self.rounds >= 1, "examples", self.examples, f"<= {LEAST}")
+        else:
             at_least("horizon", self.horizon, 1)
 
     @property

@@ -57,7 +57,7 @@ class Absent(Around):
             self.setting.deciders is None,
             "deciders",
             self.setting.deciders,
-            "to be the clients, where clients can be absent",
+            "to be None: clients can be absent only where the clients play",
         )
         present = coins(state.seed, _KEY, state.round, rounds, self.setting.clients) >= self.rate
         losses: Any = np.where(present[..., None], made.losses, 0.0)

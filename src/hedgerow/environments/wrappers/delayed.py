@@ -77,7 +77,7 @@ class Delayed(Around):
             not isinstance(self.rounds, tuple) or len(self.rounds) == clients,
             "rounds",
             self.rounds,
-            f"for each of {clients} clients",
+            f"to have one number for each of {clients} clients",
         )
         return Position(seed, 0, Waiting(self.of.start(seed)))
 

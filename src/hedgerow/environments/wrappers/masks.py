@@ -34,6 +34,8 @@ class Around(Environment):
     of: Environment
 
     def __post_init__(self) -> None:
+        if not isinstance(self.of, Environment):
+            raise InvalidValue(f"Expected of={self.of!r} to be an environment.")
         for feature in sorted(
             self.of.traits.features & (self.not_around | {self.feature}),
             key=lambda feature: feature.value,
