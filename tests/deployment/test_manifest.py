@@ -79,7 +79,8 @@ def test_every_algorithm_is_rebuilt_or_refused() -> None:
         try:
             manifest = made(algorithm=name, choices={})
         except (Unsupported, InvalidValue) as refusal:
-            outcomes[False] += name in str(refusal)
+            kind = ALGORITHMS[name].__name__
+            outcomes[False] += name in str(refusal) or kind in str(refusal)
             continue
         outcomes[True] += 1
         assert rebuild(Manifest.read(manifest.to_bytes())).name == name

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hedgerow.algorithms.registry import variants
-from hedgerow.core.setting import Setting
 from support.paths import ROOT
+from support.settings import setting_for
 
 LOADED = re.compile(
     r"<(?:script|img|iframe|source|video|audio)\b[^>]*?\ssrc=\"([^\"]+)\"|<link\b(?![^>]*rel=\"(?:canonical|author)\")[^>]*?href=\"([^\"]+)\""
@@ -56,7 +56,8 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", variants())
 def test_every_cited_proof_has_its_anchor(site: Path, name: str) -> None:
-    algorithm = variants()[name].build(Setting(3, 4, 20))
+    spec = variants()[name]
+    algorithm = spec.build(setting_for(spec, 3, 4, 20))
     proofs = {
         guarantee.proof
         for guarantee in algorithm.certificate.guarantees

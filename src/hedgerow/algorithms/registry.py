@@ -44,13 +44,14 @@ ALGORITHMS: Registry[type[Any]] = Registry(
 )
 
 
-def supporting(feature: Feature) -> list[str]:
+def supporting(feature: Feature, plugins: bool = False) -> list[str]:
     """Names of the algorithms of the package that support games with this feature.
 
-    An algorithm that cannot be built with its defaults is left out, and so are plugins.
+    An algorithm that cannot be built with its defaults is left out, and so are plugins, unless they
+    are asked for.
     """
     found = []
-    for name in ALGORITHMS.built_in:
+    for name in ALGORITHMS if plugins else ALGORITHMS.built_in:
         try:
             built = ALGORITHMS[name]().build(Setting(clients=2, experts=2, horizon=2))
         except (HedgerowError, TypeError):

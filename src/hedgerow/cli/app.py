@@ -29,7 +29,7 @@ CommandLineError: type[Exception] = next(
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo:demo",
-        "53 US states and territories combine flu forecasts with privacy.",
+        "US states combine flu forecasts, with privacy.",
     ),
     "list": ("listing:list_things", "List the algorithms, environments and experiments."),
     "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),

@@ -41,7 +41,7 @@ PUBLIC = (
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """53 US states and territories combine flu forecasts with privacy.
+    """US states combine flu forecasts, with privacy.
 
     Every week, each state uses a weighted average of the models of CDC FluSight, and answers one
     private bit: was it too high?

@@ -102,7 +102,7 @@ def _describe(name: str, kind: Any) -> dict[str, Any]:
 
 def _document(kinds: Iterable[str], name: str | None) -> dict[str, list[dict[str, Any]]]:
     """All that is known of these kinds, or of the things with this name."""
-    able_to = {f: supporting(f) for f in Feature} if "algorithms" in kinds else {}
+    able_to = {f: supporting(f, plugins=True) for f in Feature} if "algorithms" in kinds else {}
     rows: dict[str, list[dict[str, Any]]] = {}
     for kind in kinds:
         rows[kind] = []

@@ -134,6 +134,8 @@ class SparseVector(AlgorithmSpec):
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
         one_of(self, calibration=get_args(Calibration))
+        known = self.plan is None or isinstance(self.plan, Plan)
+        expect(known, "plan", self.plan, "to be a Plan or None")
         if self.calibration != "certified" and self.plan is not None:
             rule = f"to be None with calibration={self.calibration!r}"
             for name in ("front", "draw"):
