@@ -30,6 +30,7 @@ from math import nan
 import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
+from hedgerow.core.environment import fingerprint_of
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import (
     MOST_LOSSES,
@@ -53,6 +54,8 @@ BEST_EXPERT = "best expert"
 OWN_BEST = "best expert of each client"
 MEAN_EXPERT = "mean of all experts"
 BEST_POINT = "best point"
+FOUND = 16  # best points that are kept, by what they depend on
+_found: dict[str, BestPoint] = {}
 
 
 def with_switches(count: int) -> str:
@@ -308,9 +311,17 @@ class Recorder(Sink):
 
     @cached_property
     def _best_point(self) -> BestPoint:
-        return best_point(
-            self.family, self.experts, lambda: map(_taking_part, self._blocks()), TOLERANCE
-        )
+        """The best point; seeds with the same records, as of a recorded game, share it."""
+        key = f"{self.family!r} {self.experts}"
+        for block in self._blocks():
+            key = fingerprint_of(key, _taking_part(block))
+        if key not in _found:
+            if len(_found) >= FOUND:
+                _found.clear()
+            _found[key] = best_point(
+                self.family, self.experts, lambda: map(_taking_part, self._blocks()), TOLERANCE
+            )
+        return _found[key]
 
     def share_best_point(self, other: Recorder) -> None:
         """Use the best point of another recorder of the same losses: it is found only once."""
