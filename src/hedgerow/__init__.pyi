@@ -81,6 +81,7 @@ from .environments.hard.columns import ConsensusColumns as ConsensusColumns
 from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
+from .environments.recorded.combining import CombinedForecasts as CombinedForecasts
 from .environments.recorded.combining import Combining as Combining
 from .environments.recorded.examples import ClientData as ClientData
 from .environments.recorded.examples import RecordedExamples as RecordedExamples

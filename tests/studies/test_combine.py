@@ -217,7 +217,7 @@ def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
 def test_long_files_have_one_forecast_and_one_target_each(tmp_path: Path) -> None:
     head, first = "date,place,model,forecast,seen", "2026-01-03,Ohio,a,1,2"
     for second, message in (
-        (first, "a second forecast of a"),
+        (first, "a second forecast of the same model"),
         ("2026-01-03,Ohio,b,1,3", "another 'seen'"),
         ("2026-01-03,Ohio,,1,2", "does not name its model"),
     ):

@@ -135,6 +135,7 @@ class SettingTable:
     experts: int
     horizon: int
     family: str | None = None
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ class ServeConfig:
     algorithm, choices
         The name of the algorithm and its choices.
     setting
-        Experts and rounds of the game, and its family unless losses are in [0, 1].
+        Experts and rounds of the game, its family unless losses are in [0, 1], and names of the
+        experts, if pages are to show them.
     clients
         The public key of each client by name, in hexadecimal digits.
     closing
@@ -177,6 +179,7 @@ class ServeConfig:
             experts=self.setting.experts,
             horizon=self.setting.horizon,
             family=self.setting.family,
+            names=self.setting.names,
             features=self.features,
             closing=self.closing,
             server=server,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +36,22 @@ PAUSE = 1.0  # seconds between two turns in which nothing happened
 NONCE = 16  # bytes
 PART = "hedgerow"  # the name of our part of a Flower message
 
-Losses = Callable[[int, np.ndarray], npt.ArrayLike | None]
+
+class Target(NamedTuple):
+    """The record of a round in a game of public forecasts and secret targets, and its name.
+
+    `about` names the target, such as "Ohio, 2026-01-03": it is answered once.
+    """
+
+    record: npt.ArrayLike
+    about: str
+
+
+Losses = Callable[[int, np.ndarray], npt.ArrayLike | Target | None]
 """The application at a client: `losses(round, play)` are the losses of all experts in a round.
 
-None: the round is not over yet; the game waits for the next turn.
+Where forecasts are public and targets secret, it returns a `Target`. None: the round is not over
+yet; the game waits for the next turn.
 """
 Replies = Mapping[bytes, bytes]
 """Replies by the hash of the request that they answer."""
@@ -216,7 +228,10 @@ def _advance(learner: ClientLearner, link: TurnLink, losses: Losses) -> bool:
             given = losses(number, play)
             if given is None:
                 return False
-            learner.observe(number, given)
+            if isinstance(given, Target):
+                learner.observe(number, given.record, about=given.about)
+            else:
+                learner.observe(number, given)
         elif len(link.requests) > waiting:
             return False
     while not client.finish():
@@ -253,8 +268,8 @@ def client_app(losses: Losses) -> Any:
     Parameters
     ----------
     losses
-        The application: `losses(round, play)` are the losses of all experts in a round, or None if
-        the round is not over yet.
+        The application: `losses(round, play)` are the losses of all experts in a round, a `Target`
+        where forecasts are public, or None if the round is not over yet.
     """
     flwr = need_flower("flwr.app")
     app = need_flower("flwr.clientapp").ClientApp()

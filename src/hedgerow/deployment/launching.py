@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from hedgerow.core.block import Block, check
+from hedgerow.core.block import ABSENT, Block, check
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.extras import needs
@@ -31,10 +31,11 @@ from hedgerow.deployment.client import NoLink, StudyClient
 from hedgerow.deployment.config import ServeConfig, SettingTable, from_table
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import HttpLink, Route
-from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild
+from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild, unfit_names
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.serving import open_study
 from hedgerow.engines.simulate import counters_of, simulate
+from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.studies.config import Entry, StudyConfig, to_table
 
@@ -95,14 +96,16 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
         if choices.pop("alone", False):
             refusals.append(f"{entry.label}: its clients play alone")
             continue
-        setting = config.environment_of(entry).setting
-        features = config.environment_of(entry).traits.features
+        environment = config.environment_of(entry)
+        setting, features = environment.setting, environment.traits.features
         family = {} if setting.family.linear else {"family": repr(setting.family)}
         made = ServeConfig(
             f"{config.title}: {entry.label}",
             row["name"],
             choices,
-            SettingTable(setting.experts, setting.rounds, **family),
+            SettingTable(
+                setting.experts, setting.rounds, **family, names=_expert_names(environment)
+            ),
             {f"client-{i + 1:03d}": f"{i + 1:064x}" for i in range(setting.clients)},
             features=tuple(feature.value for feature in features),
         )
@@ -119,6 +122,12 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
     labels = ", ".join(repr(entry.label) for entry in config.algorithms)
     reason = " ".join(refusals) or f"There is no algorithm {label!r}; known: {labels}."
     raise Unsupported(f"Nothing to deploy. {reason}")
+
+
+def _expert_names(environment: Environment) -> tuple[str, ...] | None:
+    """The names of the experts, if the environment has them and a manifest takes them."""
+    given = getattr(environment, "names", None)
+    return tuple(given) if given and not unfit_names(given) else None
 
 
 class Launch:
@@ -248,7 +257,7 @@ class Launch:
             block = check(drawn, environment.setting, played, count, found)
             plays = []
             for at in range(count):
-                plays.append(self._round(block, at, played + at, names))
+                plays.append(self._round(block, at, played + at, names, environment))
                 progress(f"round {played + at + 1}", played + at + 1, rounds)
             together = np.stack(plays)
             last = together[-1]
@@ -257,7 +266,9 @@ class Launch:
                 sink.rounds(played, block, shown)
             played += count
 
-    def _round(self, block: Block, at: int, number: int, names: Sequence[str]) -> np.ndarray:
+    def _round(
+        self, block: Block, at: int, number: int, names: Sequence[str], environment: Environment
+    ) -> np.ndarray:
         """One round of all clients: their plays."""
         asked = {
             name: {"do": "predict"}
@@ -269,11 +280,14 @@ class Launch:
         losses = {
             name: {"absent": True}
             if block.present is not None and not block.present[at, i]
-            else {"losses": block.reports[at, i].tolist()}
+            else {"losses": block.reports[at, i].tolist(), **_about(environment, number, i)}
             for i, name in enumerate(names)
         }
         self.ask({name: {"do": "observe", "round": number, **losses[name]} for name in names})
-        return np.array([replies[name]["play"] for name in names])
+        plays = np.array([replies[name]["play"] for name in names])
+        if block.present is not None:  # what an absent client would play does not count
+            plays[~block.present[at]] = ABSENT if plays.ndim == 1 else 0
+        return plays
 
     def stop(self) -> None:
         """End all processes, the clients first."""
@@ -354,6 +368,15 @@ def launch(
         same,
         heads,
     )
+
+
+def _about(environment: Environment, number: int, client: int) -> dict[str, str]:
+    """The name of a target, where records have one and the rest of them is public."""
+    if not environment.family.record.public:
+        return {}
+    table = getattr(environment, "table", None)
+    named = table.name_of if isinstance(table, ForecastTable) else "{1}, round {0}".format
+    return {"about": named(number, client)}
 
 
 def _out(process: subprocess.Popen[str]) -> IO[str]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -60,8 +60,8 @@ class Manifest:
     algorithm, choices
         The registered name and the choices, as in a study file.
     setting
-        `experts`, `horizon` and, unless losses are in [0, 1], `family`. The number of clients is
-        that of the roster.
+        `experts`, `horizon` and, unless losses are in [0, 1], `family`. `names` of the experts are
+        optional and public. The number of clients is that of the roster.
     features
         What goes beyond the plain game: "absent clients", "sleeping experts".
     closing
@@ -116,6 +116,7 @@ class Manifest:
         roster: Mapping[str, str],
         choices: Mapping[str, Any] | None = None,
         family: str | None = None,
+        names: Sequence[str] | None = None,
         features: tuple[str, ...] = (),
         closing: str = "wait",
         seed: int | None = None,
@@ -125,7 +126,8 @@ class Manifest:
         Budgets among the choices (epsilon, delta, mu) are read as decimals and rounded down to
         floats, so that ten studies of 0.1 fit into a budget of 1.
         """
-        wide = {} if family is None else {"family": family}
+        wide: dict[str, Any] = {} if family is None else {"family": family}
+        wide |= {} if names is None else {"names": list(names)}
         found = cls(
             title=title,
             algorithm=algorithm,
@@ -252,13 +254,19 @@ def _check_form(manifest: Manifest) -> None:
     )
     for kind in (manifest.choices, manifest.setting, manifest.roster, manifest.resolved):
         expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
-    needed, known = {"experts", "horizon"}, {"experts", "horizon", "family"}
+    needed = {"experts", "horizon"}
     expect(
-        needed <= set(manifest.setting) <= known,
+        needed <= set(manifest.setting) <= {*needed, "family", "names"},
         "setting",
         sorted(manifest.setting),
-        f"to have {sorted(needed)}, and nothing else but family",
+        f"to have {sorted(needed)}, and nothing else but family and names",
     )
+    names = manifest.setting.get("names")
+    if names is not None:
+        expect(isinstance(names, list), "names", type(names).__name__, "to be a list")
+        wrong = unfit_names(names)
+        fits = not wrong and len(names) == manifest.setting["experts"]
+        expect(fits, "names", wrong or len(names), "to be one short, different text per expert")
     for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
         given = getattr(manifest, name)
         expect(type(given) is kind, name, given, f"to be of type {kind.__name__}")
@@ -288,6 +296,18 @@ def _check_form(manifest: Manifest) -> None:
     whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(seed is None or whole, "seed", seed, "to be None or a whole number >= 0")
     rule_of(manifest.closing)
+
+
+def unfit_names(names: Sequence[Any]) -> list[str]:
+    """The names of experts that a page cannot show: long, empty, not text, or not different."""
+    return [
+        str(name)[:80]
+        for at, name in enumerate(names)
+        if not isinstance(name, str)
+        or not 0 < len(name.strip()) <= 80
+        or not name.isprintable()
+        or name in names[:at]
+    ]
 
 
 def spec_of(manifest: Manifest) -> AlgorithmSpec:

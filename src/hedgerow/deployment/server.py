@@ -704,6 +704,7 @@ class StudyServer:
             "horizon": self.algorithm.setting.horizon,
             "next_upload_after_rounds": self._until_next,
             "play": play,
+            "weights": self._weights(),
             "switches_left": None if left is None else left(self._state),
             "over": self.over,
             "trouble": self.trouble,
@@ -712,6 +713,14 @@ class StudyServer:
             "head": self.chain.head.hex(),
             "certificate": list(self.manifest.resolved["guarantees_in_words"]),
         }
+
+    def _weights(self) -> dict[str, float] | None:
+        """The broadcast weights of the experts by name, if all clients play them."""
+        point = getattr(self._broadcast, "point", None)
+        if not self.algorithm.setting.family.record.public or point is None:
+            return None
+        names = self.manifest.setting.get("names") or map(str, range(len(point)))
+        return dict(zip(names, map(float, point), strict=True))
 
     def uploads(self) -> dict[tuple[int, int], tuple[bytes, int | None]]:
         """By client and exchange: the hash of the upload, and the exchange that counts it."""

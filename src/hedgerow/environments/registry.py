@@ -14,6 +14,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "bernoulli": "hedgerow.environments.drawn.stochastic:Bernoulli",
         "class_forecasts": "hedgerow.environments.drawn.forecasts:ClassForecasts",
         "classification": "hedgerow.environments.drawn.examples:Classification",
+        "combined_forecasts": "hedgerow.environments.recorded.combining:CombinedForecasts",
         "column_subsets": "hedgerow.environments.hard.columns:ColumnSubsets",
         "common_coins": "hedgerow.environments.hard.oblivious:CommonCoins",
         "consensus_columns": "hedgerow.environments.hard.columns:ConsensusColumns",

@@ -53,6 +53,7 @@ def parts(public: Mapping[str, Any]) -> dict[str, Html]:
     return {
         "state": _state(public),
         "now": _now(public),
+        "weights": _weights(public["weights"]),
         "clients": _clients(public["clients"]),
         "chain": _chain(public),
     }
@@ -76,6 +77,9 @@ def study_page(public: Mapping[str, Any]) -> bytes:
     main = joined(
         part("state", found["state"]),
         section("Now", part("now", found["now"]), name="now"),
+        ""
+        if public["weights"] is None
+        else section("Weights of the forecasts", part("weights", found["weights"]), name="weights"),
         section(
             "Clients",
             scroll(part("clients", found["clients"]), "List of clients"),
@@ -157,6 +161,28 @@ def _now(public: Mapping[str, Any]) -> Html:
             ("If a client is silent", rule_of(public["closing"]).words),
         ]
     )
+
+
+def _weights(weights: Mapping[str, float] | None) -> Html:
+    """The weights by name, the largest first; nothing if the game has none."""
+    if weights is None:
+        return joined()
+    ordered = sorted(weights.items(), key=lambda item: -item[1])
+    rest = len(ordered) - SHOWN
+    caption = f"{len(ordered)} forecasts" + (f"; the first {SHOWN} are shown" if rest > 0 else "")
+    rows = [
+        (
+            name,
+            joined(
+                f"{100 * weight:.1f} %",
+                element(
+                    "meter", value=f"{weight:.4f}", min=0, max=1, aria_label=f"weight of {name}"
+                ),
+            ),
+        )
+        for name, weight in ordered[:SHOWN]
+    ]
+    return table(caption, ("forecast", "weight"), rows)
 
 
 def _play(play: Any) -> object:

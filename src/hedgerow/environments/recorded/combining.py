@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import ceil, log2
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,40 +22,18 @@ CombinedLoss = Literal["absolute", "pinball", "squared"]
 LARGEST_TARGET = 2.0**30  # in units of the scale, from the mean forecast
 
 
-@dataclass(frozen=True, eq=False)
-class Combining(Environment):
-    """Clients combine the public forecasts of a table; their targets are secret.
-
-    In every round a client uses the weighted average of its forecasts. A model without a forecast
-    counts as the median of the others, which is public. A client without a target or without any
-    forecast is absent. Where the gaps are is public.
-
-    Parameters
-    ----------
-    table
-        The forecasts, targets and scale.
-    loss
-        "absolute" (default), "pinball", or "squared": squared errors whose slope is cut off at
-        `largest_error`, which is the Huber loss.
-    quantile
-        The quantile that forecasts are for, in (0, 1). Only with "pinball".
-    largest_error
-        The largest error whose slope counts in full, in units of the scale, > 0. Only with
-        "squared". It is public: do not compute it from targets. Default 1.
-
-    Examples
-    --------
-    >>> import hedgerow as hr
-    >>> table = hr.ForecastTable([[[1.0, 3.0]], [[2.0, 5.0]]], [[2.0], [4.0]])
-    >>> game = hr.Combining(table)
-    >>> game.setting.experts, game.records[1, 0].tolist()
-    (2, [-1.5, 1.5, 0.5])
-    """
+class _Combining(Environment):
+    """The game over a table, which is given or read from a file."""
 
     table: ForecastTable
-    loss: CombinedLoss = "absolute"
-    quantile: float = 0.5
-    largest_error: float = 1.0
+    loss: CombinedLoss
+    quantile: float
+    largest_error: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the models."""
+        return self.table.models
 
     def __post_init__(self) -> None:
         one_of(self, loss=get_args(CombinedLoss))
@@ -110,3 +88,86 @@ class Combining(Environment):
         records, present = self.records[part], self.table.present
         mask = None if present.all() else np.ascontiguousarray(present[part])
         return Block(records, records, present=mask), part.stop
+
+
+@dataclass(frozen=True, eq=False)
+class Combining(_Combining):
+    """Clients combine the public forecasts of a table; their targets are secret.
+
+    In every round a client uses the weighted average of its forecasts. A model without a forecast
+    counts as the median of the others, which is public. A client without a target or without any
+    forecast is absent. Where the gaps are is public.
+
+    Parameters
+    ----------
+    table
+        The forecasts, targets and scale.
+    loss
+        "absolute" (default), "pinball", or "squared": squared errors whose slope is cut off at
+        `largest_error`, which is the Huber loss.
+    quantile
+        The quantile that forecasts are for, in (0, 1). Only with "pinball".
+    largest_error
+        The largest error whose slope counts in full, in units of the scale, > 0. Only with
+        "squared". It is public: do not compute it from targets. Default 1.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> table = hr.ForecastTable([[[1.0, 3.0]], [[2.0, 5.0]]], [[2.0], [4.0]])
+    >>> game = hr.Combining(table)
+    >>> game.setting.experts, game.records[1, 0].tolist()
+    (2, [-1.5, 1.5, 0.5])
+    """
+
+    table: ForecastTable
+    loss: CombinedLoss = "absolute"
+    quantile: float = 0.5
+    largest_error: float = 1.0
+
+
+@dataclass(frozen=True)
+class CombinedForecasts(_Combining):
+    """`Combining` with a table from a CSV or Parquet file, for study files in TOML.
+
+    Parameters
+    ----------
+    path
+        The file, found like that of `hr.Recorded`.
+    target, round, client, models, scale, model, forecast
+        As in `hr.ForecastTable.read`.
+    loss, quantile, largest_error
+        As in `hr.Combining`.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> import hedgerow as hr
+    >>> path = str(files("hedgerow") / "examples" / "stations.csv")
+    >>> columns = {"target": "measured", "round": "date", "client": "station"}
+    >>> game = hr.CombinedForecasts(path, models=("north", "south"), **columns)
+    >>> game.setting.clients, game.names
+    (12, ('north', 'south'))
+    """
+
+    path: str
+    target: str = "target"
+    round: str = "round"
+    client: str = "client"
+    models: tuple[str, ...] | None = None
+    scale: str | float = 1.0
+    model: str | None = None
+    forecast: str = "forecast"
+    loss: CombinedLoss = "absolute"
+    quantile: float = 0.5
+    largest_error: float = 1.0
+
+    @cached_property
+    def table(self) -> ForecastTable:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The table that was read."""
+        names = ("target", "round", "client", "models", "scale", "model", "forecast")
+        return ForecastTable.read(self.path, **{name: getattr(self, name) for name in names})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep only the choices: worker processes read the file themselves."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}

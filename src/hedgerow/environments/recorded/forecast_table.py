@@ -125,6 +125,16 @@ class ForecastTable:
         """The forecasts, with the median of the others in the place of a missing one."""
         return np.where(self.awake, self.forecasts, self.median[..., None])
 
+    def name_of(self, round: int, client: int) -> str:
+        """Return what a ledger calls a target: its client and its round.
+
+        >>> names = {"clients": ("Ohio",), "rounds": ("2026-01-03",)}
+        >>> table = ForecastTable([[[1.0, 3.0]]], [[2.0]], **names)
+        >>> table.name_of(0, 0)
+        'Ohio, 2026-01-03'
+        """
+        return f"{self.clients[client]}, {self.rounds[round]}"
+
     def complete_at_first(self, rounds: int, share: float = 0.8) -> ForecastTable:
         """Return the table of the models that have forecasts in most of the first rounds.
 
@@ -238,8 +248,8 @@ def _widened(
     if len(repeated):
         row = int(order[repeated[0] + 1])
         raise InvalidValue(
-            f"{line(row, path).capitalize()} of {path} is a second forecast of {names[which[row]]} "
-            "for the same round and client. Keep one."
+            f"{line(row, path).capitalize()} of {path} is a second forecast of the same model for "
+            "the same round and client. Keep one."
         )
     for column in list(roles.values())[2:]:
         values = _finite(table, column, path)
@@ -254,6 +264,9 @@ def _widened(
     wide[place] = _finite(table, forecast, path)
     kept = {column: table[column][first] for column in roles.values()}
     taken = [name for name in names if name in kept]
-    expect(not taken, "model", taken, "to be named unlike a column")
+    if taken:
+        raise InvalidValue(
+            f"A model in column {model!r} of {path} has the name of another column. Rename it."
+        )
     by_model = wide.reshape(len(first), len(names)).T
     return kept | {str(name): values for name, values in zip(names, by_model, strict=True)}
