@@ -66,7 +66,7 @@ def test_at_home_alone_is_nearly_reached_where_alone_is_best() -> None:
     found = hr.combine(_drawn(rng, 120, 16, errors), seeds=5)
     assert found[ALONE].loss.mean < 0.6 * found[TOGETHER].loss.mean
     behind = found[AT_HOME].loss.mean - found[ALONE].loss.mean
-    assert behind < 0.05 * (found[PRIVATE].loss.mean - found[ALONE].loss.mean)
+    assert behind < 0.03 * (found[PRIVATE].loss.mean - found[ALONE].loss.mean)
     common = hr.combine(_drawn(rng, 60, 30, np.array([[0.5, 3.0, 3.0, 3.0]])), seeds=5)
     assert common[AT_HOME].loss.mean < 1.1 * common[PRIVATE].loss.mean
     assert common[AT_HOME].loss.mean < common[ALONE].loss.mean

@@ -295,8 +295,8 @@ def _at_home(game: Combining, public: Array, own: Array, late: int) -> Array:
         used[t] = home.mixed(both[t])
         if t >= late:
             known = t - late
-            slope = family.of.slope(home.mixed(both[known]), targets[known])
-            home = home.learn(both[known], np.where(present[known], slope, 0.0))
+            lost = family.of.charge(both[known], targets[known][..., None])
+            home = home.learn(np.where(present[known][..., None], lost, 0.0))
     return used
 
 

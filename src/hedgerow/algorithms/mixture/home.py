@@ -22,14 +22,16 @@ BOLDNESS = 2.0
 class HomeMixture:
     """How much a client trusts the public combination and its own one; for any number of clients.
 
-    Weights are exponential in what each of the two would have saved so far, at twice the rate
-    sqrt(ln 2 / V), where V adds up the squares of slope times difference of the two. Every method
-    returns a new object.
+    Weights are exponential in what each of the two has lost so far, at twice the rate sqrt(ln 2 /
+    V), where V adds up the squares of the differences of their losses. Every method returns a new
+    object. Losses count, not slopes at the mixed forecast: where the target lies between the two
+    forecasts, their losses differ less than they do, and a small V makes it quick to leave one that
+    is worse.
 
     Parameters
     ----------
-    saved
-        What each of the two would have saved (..., 2), by the slopes at the mixture.
+    lost
+        What each of the two has lost (..., 2).
     energy
         The sum V (...).
 
@@ -39,12 +41,12 @@ class HomeMixture:
     >>> import hedgerow as hr
     >>> home = hr.HomeMixture.start()
     >>> for _ in range(20):  # the public combination is 3 too high, the own one is right
-    ...     home = home.learn(np.array([3.0, 0.0]), slope=np.array(1.0))
+    ...     home = home.learn(losses=np.array([3.0, 0.0]))
     >>> home.shares.round(2).tolist()
     [0.0, 1.0]
     """
 
-    saved: Array
+    lost: Array
     energy: Array
 
     @classmethod
@@ -57,7 +59,7 @@ class HomeMixture:
         """The shares (..., 2) of the public combination and of the own one."""
         known = self.energy > 0
         rate = np.sqrt(log(2) / np.where(known, self.energy, 1.0)) * known
-        logits = np.log(PRIOR) + BOLDNESS * rate[..., None] * self.saved
+        logits = np.log(PRIOR) - BOLDNESS * rate[..., None] * self.lost
         weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return weights / weights.sum(axis=-1, keepdims=True)
 
@@ -65,8 +67,7 @@ class HomeMixture:
         """Return the forecast (...) to use, given the public and the own one (..., 2)."""
         return np.einsum("...k,...k->...", self.shares, forecasts)
 
-    def learn(self, forecasts: Array, slope: Array) -> HomeMixture:
-        """Return the mixture after a target: `slope` is that of the loss at the mixed forecast."""
-        spread = slope * (forecasts[..., 0] - forecasts[..., 1])
-        less = np.asarray(slope)[..., None] * (self.mixed(forecasts)[..., None] - forecasts)
-        return HomeMixture(self.saved + less, np.asarray(self.energy + spread**2))
+    def learn(self, losses: Array) -> HomeMixture:
+        """Return the mixture after a target, given the losses (..., 2) of the two forecasts."""
+        apart = losses[..., 0] - losses[..., 1]
+        return HomeMixture(self.lost + losses, np.asarray(self.energy + apart**2))
