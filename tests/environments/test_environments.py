@@ -28,9 +28,23 @@ from hedgerow.environments.registry import ENVIRONMENTS
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
 # points, not experts: test_examples.py, test_learning_streams.py
-EXAMPLES = ("class_forecasts", "classification", "hidden_direction", "regression")
+EXAMPLES = (
+    "class_forecasts",
+    "classification",
+    "drawn_quantiles",
+    "hidden_direction",
+    "regression",
+)
 LEARNING = ("drifting_examples", "federated_synthetic", "mnist", "recorded_examples")
-FILES = ("flusight", "forecasts", "hospitals", "movielens_genres", "recorded")
+FILES = (
+    "combined_forecasts",
+    "flu_combination",
+    "flusight",
+    "forecasts",
+    "hospitals",
+    "movielens_genres",
+    "recorded",
+)
 NOT_DRAWN = (*FILES, *AROUND, *EXAMPLES, *LEARNING)
 DRAWN = [
     name

@@ -53,7 +53,7 @@ def parts(public: Mapping[str, Any]) -> dict[str, Html]:
     return {
         "state": _state(public),
         "now": _now(public),
-        "weights": _weights(public["weights"]),
+        **({} if public.get("weights") is None else {"weights": _weights(public["weights"])}),
         "clients": _clients(public["clients"]),
         "chain": _chain(public),
     }
@@ -78,7 +78,7 @@ def study_page(public: Mapping[str, Any]) -> bytes:
         part("state", found["state"]),
         section("Now", part("now", found["now"]), name="now"),
         ""
-        if public["weights"] is None
+        if "weights" not in found
         else section("Weights of the forecasts", part("weights", found["weights"]), name="weights"),
         section(
             "Clients",
@@ -163,10 +163,8 @@ def _now(public: Mapping[str, Any]) -> Html:
     )
 
 
-def _weights(weights: Mapping[str, float] | None) -> Html:
-    """The weights by name, the largest first; nothing if the game has none."""
-    if weights is None:
-        return joined()
+def _weights(weights: Mapping[str, float]) -> Html:
+    """The weights by name, the largest first."""
     ordered = sorted(weights.items(), key=lambda item: -item[1])
     rest = len(ordered) - SHOWN
     caption = f"{len(ordered)} forecasts" + (f"; the first {SHOWN} are shown" if rest > 0 else "")
