@@ -32,6 +32,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "delayed": {"of": GAME},
     "sleeping": {"of": GAME},
     "recorded": {"path": "losses.csv"},
+    "combined_forecasts": {"path": "losses.csv"},
     "recorded_examples": {"path": "losses.csv"},
     "forecasts": {"path": "losses.csv", "largest_error": 1.0},
 }

@@ -128,7 +128,7 @@ def test_absence_is_reported_late_as_zeros() -> None:
         ),
         (
             lambda: Delayed(of=SMALL, rounds=(1, 2)).start(0),
-            r"Expected rounds=\(1, 2\) for each of 3 clients",
+            r"Expected rounds=\(1, 2\) to have one number for each of 3 clients",
         ),
         (
             lambda: Delayed(of=Delayed(of=SMALL)),

@@ -237,7 +237,11 @@ SLOW_TO_PLAY = (
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(x, marks=pytest.mark.long if x in SLOW_TO_PLAY else ()) for x in EXPERIMENTS],
+    [
+        pytest.param(x, marks=pytest.mark.long if x in SLOW_TO_PLAY else ())
+        for x in EXPERIMENTS
+        if x not in ("combination", "combination-losses")  # drawn in test_combination.py
+    ],
 )
 def test_every_picture_of_an_experiment_says_what_it_is(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -82,16 +82,20 @@ def test_a_record_has_the_hash_of_an_installed_plugin(
     known = provenance.code().plugins
     assert known["hedgerow_papers"] == provenance.hash_of(Path(stored.__file__).parent)[0]
     assert "hedgerow_benchmarks" not in known  # no result depends on them
-    metadata = tmp_path / "neighbour-1.0.dist-info"
+    metadata = tmp_path / "hashed_neighbour-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: neighbour\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[hedgerow.algorithms]\nmine = neighbour:Mine\n")
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: hashed_neighbour\nVersion: 1.0\n"
+    )
+    (metadata / "entry_points.txt").write_text(
+        "[hedgerow.algorithms]\nmine = hashed_neighbour:Mine\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = []
     for text in ("1", "2"):
-        (tmp_path / "neighbour.py").write_text(text)
+        (tmp_path / "hashed_neighbour.py").write_text(text)
         provenance._installed.cache_clear()
         found.append(provenance.code().plugins)
     provenance._installed.cache_clear()
-    assert found[0].pop("neighbour") != found[1].pop("neighbour")
+    assert found[0].pop("hashed_neighbour") != found[1].pop("hashed_neighbour")
     assert found == [known, known]

@@ -25,8 +25,8 @@ import hedgerow.privacy.curves
 from hedgerow.algorithms.registry import variants
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import round_up
-from hedgerow.core.setting import Setting
 from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, Budget, Currency, amount, price
 from hedgerow.privacy.calibrate import fits
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence
@@ -49,6 +49,7 @@ from hedgerow.privacy.curves import (
 )
 from hedgerow.privacy.curves.base import Composed
 from hedgerow.privacy.odometer import BudgetSpent, DamagedState, Filter, Odometer, capacity
+from support.settings import setting_for
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 DARTBOARD = CoinThenDraws(gap=0.25, moved=0.0625, range=0.125, occasions=8, chance=0.25)
@@ -160,8 +161,13 @@ def test_every_curve_can_be_charged(name: str, currency: Currency) -> None:
         assert once.odometer.spent.delta(0.0) >= curve.delta(0.0) * (1 - 1e-9)
 
 
+def _built(name: str) -> Algorithm:
+    spec = variants()[name]
+    return spec.build(setting_for(spec, 3, 4, 60))
+
+
 def _certified(name: str) -> set[PrivacyCurve]:
-    certificate = variants()[name].build(Setting(3, 4, 60)).certificate
+    certificate = _built(name).certificate
     found = {guarantee.curve for guarantee in certificate.guarantees if guarantee.protects}
     assert found or certificate.trust == "none"
     return found

@@ -217,9 +217,13 @@ def test_every_environment_survives_the_round_trip(name: str) -> None:
     kind = ENVIRONMENTS[name]
     given: dict[str, Any] = (
         {"path": "a.csv", **({"largest_error": 2.0} if name == "forecasts" else {})}
-        if name in ("flusight", "forecasts", "hospitals", "recorded", "recorded_examples")
+        if name
+        in (
+            *("flusight", "forecasts", "hospitals", "recorded", "recorded_examples"),
+            "combined_forecasts",
+        )
         else {}
-        if name == "mnist"
+        if name in ("mnist", "flu_combination")
         else {"clients": 3, "horizon": 6}
     )
     if "of" in {f.name for f in fields(kind)}:

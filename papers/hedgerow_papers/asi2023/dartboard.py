@@ -98,7 +98,7 @@ class AsiDartboard(ShrinkingDartboard):
     --------
     >>> built = AsiDartboard(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))
     >>> print(built.certificate.peer.curve.words())
-    epsilon = 0.07814, delta = 0
+    epsilon = 0.0446, delta = 0
 
     References
     ----------

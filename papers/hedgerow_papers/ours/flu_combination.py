@@ -20,7 +20,7 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, one_of
+from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.recorded.combining import LARGEST_TARGET, Combining
 from hedgerow.environments.recorded.data import find
@@ -85,7 +85,10 @@ class FluCombination(Environment):
 
     def __post_init__(self) -> None:
         one_of(self, models=get_args(Models))
-        expect(1 <= self.ahead <= 4, "ahead", self.ahead, "from 1 to 4")
+        expect(self.ahead in (1, 2, 3, 4), "ahead", self.ahead, "in (1, 2, 3, 4)")
+        at_least("liars", self.liars, 0)
+        if self.answering is not None:
+            at_least("answering", self.answering, 1)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep only the choices: worker processes read the table themselves."""

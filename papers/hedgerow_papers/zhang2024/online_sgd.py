@@ -58,7 +58,7 @@ class ZhangSGD(OnlineSGD):
     >>> family = hr.Batch(hr.Logistic(radius=10.0), size=5)
     >>> setting = hr.Setting(clients=20, experts=100, horizon=1000, family=family)
     >>> print(ZhangSGD(epsilon=2.0).build(setting).certificate.server.curve.words())
-    epsilon = 10.31, delta = 0.001
+    epsilon = 10.32, delta = 0.001
 
     References
     ----------

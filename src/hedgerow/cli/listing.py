@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "sparse_vector": "one expert is never wrong, or rarely (doubling, potential)",
         "phases": "losses follow one law",
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
-        "correlated": "private running sums; running_leader needs no trusted server",
+        "correlated": "private running sums; running_leader with trust=local trusts no server",
         "walks": "no trusted server and no horizon",
         "mixture": "public forecasts are combined, targets are secret",
         "gradient": "points instead of experts",
@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "environments": {
         "recorded": "recorded data",
         "drawn": "drawn at random",
-        "hard": "as hard as possible, with lower bounds",
+        "hard": "with lower bounds",
         "wrappers": "around another environment",
     },
     "experiments": {
@@ -85,8 +85,8 @@ def _show_short() -> None:
     if (missing := what_to_install()) is not None:
         print_indented(missing, indent=0)
     print_indented(
-        "Details: `hedgerow list algorithms` (or environments, experiments), `hedgerow list NAME`."
-        " `hedgerow choose` ranks the algorithms for your setting.",
+        "Details: `hedgerow list algorithms`, `hedgerow list NAME`. "
+        "`hedgerow choose` ranks algorithms for your setting.",
         indent=0,
     )
 

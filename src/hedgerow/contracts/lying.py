@@ -51,7 +51,8 @@ def lying_servers_learn_no_more(
     any other, the role plays on in both worlds alike, and what it releases about one unit costs at
     most what is promised.
 
-    `clever` makes vectors for a server that knows the other records; it tells half of the lies.
+    `clever` makes vectors for a server that knows the other records, for half of the lies; tests
+    plant one.
     """
     if private(spec).certificate.trust not in ("local", "distributed"):
         raise NotApplicable("its server is trusted")
@@ -90,6 +91,7 @@ def _games(
         cells = records_between(*both)
         if cells:
             streams.append((whole(both[0]), whole(both[1]), cells[0][1]))
+    demand(bool(streams), "no neighbours of its games differ in a record, so nothing was tried")
     for number, seed in enumerate(games):
         first, second, who = streams[number % len(streams)]
         liar = _Liar(algorithm, np.random.default_rng(seed), short_noise(seed).server(), clever)

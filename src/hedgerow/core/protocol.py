@@ -338,8 +338,9 @@ class Algorithm:
     def admit(self, broadcast: Any, exchange: int) -> None:
         """Raise `InvalidMessage` unless a server may send this broadcast in this exchange.
 
-        Every engine and every deployed client calls this before a role sees a broadcast. It looks
+        The plain loop and every deployed client call this before a role sees a broadcast. It looks
         at nothing else, so that a refusal does not depend on records. Exchange 0 is the opening.
+        Fast paths do without it: they must agree with the loop.
 
         >>> from hedgerow.algorithms.phases.random_prefix import RandomPrefix
         >>> built = RandomPrefix().build(Setting(clients=2, experts=2, horizon=8))

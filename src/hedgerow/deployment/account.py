@@ -8,7 +8,6 @@ less than the unit of the account: costs of different units do not add up.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
-from hedgerow.deployment.database import Database, open_database
+from hedgerow.deployment.database import Database, open_database, write_durably
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, canonical, decimal_of
 from hedgerow.deployment.units import covers, parse_unit, unit_text
@@ -220,7 +219,7 @@ class Account:
         for guarantee in algorithm.certificate.guarantees:
             if guarantee.protects and not covers(guarantee.unit, self.unit):
                 own = unit_text(guarantee.unit)
-                other = f" --unit {own}" if own is not None and own != EVENT else ""
+                other = "" if own == EVENT else f" --unit {own}"
                 raise InvalidValue(
                     f"This study protects {guarantee.unit.words()}. The account {self.name!r} "
                     f"counts in another unit: {self.unit.words()}. Costs of the two do not add up. "
@@ -229,7 +228,7 @@ class Account:
                     + (
                         f", or join with an account for the unit of the study, which has its own "
                         f"budget: `hedgerow client init --data NAME --budget EPSILON{other}`."
-                        if other
+                        if own is not None
                         else "."
                     )
                 )
@@ -291,12 +290,7 @@ class Account:
     def mark(self, manifest: Manifest) -> None:
         """Note in the folder of a study that it was charged; on disk before it is joined."""
         file = self.study(manifest.digest) / CHARGED
-        part = file.with_suffix(".part")
-        with part.open("w", encoding="utf-8") as out:
-            out.write(manifest.digest.hex() + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(file)
+        write_durably(file, f"{manifest.digest.hex()}\n".encode())
 
     def knows(self, manifest: Manifest) -> bool:
         """Whether the study was charged before."""

@@ -8,11 +8,10 @@ unless the anchor was restored together with it. Keep the two on different disks
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.deployment.database import LedgerFailed, point
+from hedgerow.deployment.database import LedgerFailed, point, write_durably
 
 
 class OldLedger(HedgerowError):
@@ -71,15 +70,5 @@ class Anchor:
         """Name the last answer; on disk when this returns."""
         row = {"study": self._study.hex(), "exchange": exchange, "answer": answer.hex()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(f".{self.path.name}.part")
-        with part.open("w", encoding="ascii") as out:
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_durably(self.path, f"{json.dumps(row)}\n".encode())
         point("server anchored")

@@ -150,7 +150,10 @@ class StudyClient(ClientLedger):
         try:
             kept = database.named()
             if kept.get("study", manifest.digest) != manifest.digest:
-                raise InvalidValue(f"{out} holds another study. Use another folder.")
+                raise InvalidValue(
+                    f"{out / FILE} is the ledger of another study. Move it to "
+                    f"{account.study(kept['study'])}."
+                )
             if "manifest" not in kept:
                 if not account.knows(manifest):
                     cost = account.quote(algorithm) if manifest.private else None
@@ -419,9 +422,9 @@ class StudyClient(ClientLedger):
             self.algorithm.admit(broadcast, exchange)
         except InvalidMessage as error:
             raise Distrusted(
-                f"The server's answer is not one that this study allows. {error} Nothing more is "
-                "released in this study. Ask the operator of the server for the reason before you "
-                "join another one."
+                f"The server's answer is not one that this study allows. {error} Nothing is "
+                "released until an allowed answer comes. Ask the operator of the server for the "
+                "reason before you join another study."
             ) from None
         after = self._after(answer, broadcast.rounds, own)
         if after["behind"] == exchange and self._rule.name == "drop":

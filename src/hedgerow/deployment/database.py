@@ -219,6 +219,23 @@ class Database:
         self._abandon()
 
 
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a small file; it is on disk, with its name, when this returns."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    part.chmod(0o600)
+    part.replace(path)
+    with suppress(PermissionError):  # some systems cannot open a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
 def open_database(path: str | Path, schema: str, wait_s: float = 0.2) -> Database:
     """Open a ledger, or make it; nobody else can open it until it is closed.
 

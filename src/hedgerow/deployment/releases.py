@@ -10,14 +10,13 @@ of power leaves at least the last count but one.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
-from hedgerow.deployment.database import LedgerFailed, point
+from hedgerow.deployment.database import LedgerFailed, point, write_durably
 
 FOLDER = "releases"
 PLACE = 512  # bytes; a disk writes them at once
@@ -67,17 +66,7 @@ class Releases:
         if file.exists():
             return
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        part = file.with_suffix(".part")
-        with part.open("wb") as out:
-            out.write(_written(0, chains.START) + bytes(PLACE))
-            out.flush()
-            os.fsync(out.fileno())
-        part.chmod(0o600)
-        part.replace(file)
-        with suppress(OSError):  # some systems cannot open a folder
-            folder = os.open(file.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+        write_durably(file, _written(0, chains.START) + bytes(PLACE))
         point("client counter made")
 
     def check(self, chain: Chain) -> None:
