@@ -105,7 +105,7 @@ BAD = {
     ),
     "existing out": (
         ["run", "study.toml", "--out", "exists"],
-        "--out exists already exists. Choose another folder or delete it.",
+        "--out exists already exists. Choose another place or delete it.",
     ),
     "missing study": (["run", "absent.toml"], "absent.toml"),
     "broken plugin": (

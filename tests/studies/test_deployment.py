@@ -226,7 +226,7 @@ def test_a_record_needs_a_title_and_a_new_folder(tmp_path: Path) -> None:
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title=" ")
     (tmp_path / "live").mkdir()
     with pytest.raises(
-        InvalidValue, match=r"live already exists\. Choose another folder or delete it\."
+        InvalidValue, match=r"live already exists\. Choose another place or delete it\."
     ):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title="Live")
     assert list((tmp_path / "live").iterdir()) == []

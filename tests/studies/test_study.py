@@ -150,7 +150,7 @@ def test_a_folder_appears_only_when_complete(tmp_path: Path) -> None:
     assert (out / "a").read_text() == "a"
     assert [p.name for p in out.parent.iterdir()] == ["results"]
     with (
-        pytest.raises(InvalidValue, match=r"already exists\. Choose another folder or delete it\."),
+        pytest.raises(InvalidValue, match=r"already exists\. Choose another place or delete it\."),
         fresh_folder(out, "x"),
     ):
         pass

@@ -79,6 +79,7 @@ def combine(
     table = ForecastTable.read(file, **columns)
     found = combine_table(table, epsilon=epsilon, late=late, seeds=seeds, **choices)
     if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
         found.plot(out)
     if json:
         print_json({**found.to_dict(), "picture": None if out is None else str(out)})

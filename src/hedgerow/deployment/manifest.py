@@ -484,7 +484,7 @@ def decimal_of(value: str | float | Decimal) -> Fraction:
         if not number.is_finite() or abs(number.adjusted()) > 300:
             raise InvalidOperation
     except InvalidOperation:
-        raise InvalidValue(f"Expected {value!r} to be a decimal number.") from None
+        raise InvalidValue(f"Expected {value!r} to be a decimal number, such as 2.0.") from None
     return Fraction(number)
 
 

@@ -83,7 +83,10 @@ def parse_unit(text: str) -> Unit:
             return Part(person, moves, moves, record=LOSS_VECTOR)
     except ValueError:
         pass
-    raise InvalidValue(f"Expected unit={text!r} to be {UNITS}.")
+    raise InvalidValue(
+        f"Expected unit={text!r} to be {UNITS}, such as event:8 (a round has 8 records, at least "
+        "2) or part:0.001 (more than 0)."
+    )
 
 
 def unit_text(unit: Unit) -> str | None:

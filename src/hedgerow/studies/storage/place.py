@@ -29,7 +29,7 @@ def check_new(out: Path, option: str = "--out ") -> None:
             "Choose another place or delete the link."
         )
     if out.exists():
-        raise InvalidValue(f"{named} already exists. Choose another folder or delete it.")
+        raise InvalidValue(f"{named} already exists. Choose another place or delete it.")
     check_writable(out.parent, named)
 
 
