@@ -172,7 +172,7 @@ def test_an_observer_that_sees_less_is_never_alarmed_about() -> None:
 
 
 def test_a_claim_about_all_releases_is_about_those_that_the_observer_does_not_see() -> None:
-    """The proof adds up all releases, so too little noise breaks it, whoever looks."""
+    """The proof adds up all releases, so too little noise breaks it for every observer."""
     algorithm = local_leader("gaussian", 1.0, ONE)
     rows = [
         row_of(case)
