@@ -162,7 +162,6 @@ def _short(guarantee: Guarantee) -> str:
 
 def statement(document: Path) -> str:
     """What `hedgerow statement` prints for the example deployment."""
-    del document
     example = ROOT / "src" / "hedgerow" / "examples" / "deployment.py"
     printed = ""
     with tempfile.TemporaryDirectory() as folder:
@@ -175,7 +174,6 @@ def statement(document: Path) -> str:
 
 def contracts(document: Path) -> str:
     """What every algorithm must keep, one row for each contract."""
-    del document
     rows = [(name, (check.__doc__ or "").splitlines()[0]) for name, check in CONTRACTS.items()]
     lines = [("contract", "what holds"), ("---", "---"), *rows]
     return "\n".join(f"| {name} | {holds} |" for name, holds in lines)
@@ -187,7 +185,6 @@ def stored_tables(name: str, document: Path) -> str:
         TextTable(t["title"], tuple(t["columns"]), tuple(map(tuple, t["rows"])))
         for t in stored()["experiments"][name]["tables"]
     ]
-    del document
     heading = (f"{t.title[:1].upper()}{t.title[1:]}:\n\n{t.markdown()}" for t in found)
     return "\n\n".join(heading)
 

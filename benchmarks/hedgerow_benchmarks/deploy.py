@@ -230,7 +230,6 @@ def _echo(size: int, pipe: Connection) -> None:
     head = [(b"content-type", MEDIA.encode()), (b"content-length", str(size).encode())]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        del scope
         while (await receive()).get("more_body", False):
             pass
         await send({"type": "http.response.start", "status": 200, "headers": head})

@@ -36,11 +36,9 @@ class Player(Follower):
     """Plays the broadcast point and looks at no record."""
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del reports, noise
         return state
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del reports, noise
         return state
 
 
@@ -54,13 +52,11 @@ class Wanderer:
     every: int
 
     def open(self, noise: Noise) -> tuple[Point, ServerState]:
-        del noise
         return self._next(0)
 
     def aggregate(
         self, state: ServerState, uploads: GradientSum, noise: Noise
     ) -> tuple[Point, ServerState]:
-        del uploads, noise
         return self._next(state.exchanges + 1)
 
     def _next(self, exchanges: int) -> tuple[Point, ServerState]:
@@ -92,7 +88,6 @@ class Keeper(Follower):
         return replace(state, point=np.broadcast_to(broadcast.point, state.gradients.shape))
 
     def observe(self, state: Any, reports: Array, noise: Noise) -> Any:
-        del noise
         return replace(state, records=state.records.append(reports))
 
 

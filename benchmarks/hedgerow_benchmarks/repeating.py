@@ -29,11 +29,9 @@ class Repeating(Environment):
         return Setting(self.losses.shape[1], self.losses.shape[2], self.rounds)
 
     def start(self, seed: int) -> int:
-        del seed
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        del past_plays
         first = state % len(self.losses)
         part = self.losses[first : first + rounds]
         if len(part) < rounds:

@@ -33,7 +33,6 @@ def in_two(rule: ClosingRule, exchange: int, opened: int) -> Iterable[int]:
 
 def too_late(rule: ClosingRule, exchange: int, opened: int) -> Iterable[int]:
     """A late upload is counted although the rule drops it."""
-    del rule
     return (opened,) if exchange < opened else (exchange,)
 
 

@@ -129,7 +129,6 @@ class ManySteps(Gullible):
         examples[:, :, 0] = [0.0, 1.0, 0.0, 0.0]
 
         def pair(rng: np.random.Generator, unit: Any) -> tuple[Any, Any]:
-            del unit
             other, cell = examples.copy(), (0, int(rng.integers(2)))
             other[(*cell, 0)] = 0.0
             return examples.reshape(2, 2, -1), other.reshape(2, 2, -1)
@@ -144,7 +143,6 @@ class ManySteps(Gullible):
 
 def cancelling(rng: np.random.Generator, honest: np.ndarray) -> np.ndarray:
     """A model (Z, x, -Z) with Z of about 2^25, for the examples of `ManySteps`."""
-    del honest
     large = 2.0 ** rng.integers(22, 27) * rng.choice([-1.0, 1.0])
     return np.array([large, rng.uniform(0, 12), -large])
 

@@ -110,7 +110,6 @@ def test_a_target_is_named_under_flower(tmp_path: Path, named: bool) -> None:
     place = Place(tmp_path / "a", manifest.server, manifest.digest.hex(), seeded=True)
 
     def answer(t: int, play: np.ndarray) -> Any:
-        del play
         return Target(game.records[t, 0], table.name_of(t, 0)) if named else game.records[t, 0]
 
     def play() -> bool:

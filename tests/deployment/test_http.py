@@ -339,7 +339,6 @@ def test_a_slow_client_gets_its_whole_last_answer(caplog: pytest.LogCaptureFixtu
     size = 2**24  # more than the system keeps
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        del scope, receive
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": bytes(size)})
 

@@ -72,7 +72,6 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_rules_of_the_module(made_up: Path) -> None:
     """Only A and B take part: C never has beds, D has too few patients, F is too early."""
-    del made_up
     game = Hospitals(state="NM", suppressed=2.0, keep=150.0)  # 3.04 patients in three weeks
     data = game.weeks
     assert data.hospitals == ("A", "B")
@@ -93,7 +92,6 @@ def test_the_rules_of_the_module(made_up: Path) -> None:
 
 def test_the_keep_rule_is_pro_rata(made_up: Path) -> None:
     """26 patients in three weeks are as many as 26 * 148 / 3 in 148 weeks."""
-    del made_up
     assert Hospitals(keep=26 * 148 / 3).weeks.hospitals == ("A", "B")
     with pytest.raises(InvalidValue, match=r"1 of 4 hospitals of state='NM' .*at least 26\.01 pat"):
         _ = Hospitals(keep=26.01 * 148 / 3).setting
@@ -102,7 +100,6 @@ def test_the_keep_rule_is_pro_rata(made_up: Path) -> None:
 
 
 def test_blocks_and_counts_do_not_change_the_game(made_up: Path) -> None:
-    del made_up
     game = Hospitals(patients="suspected")
     whole, _ = game.block(game.start(0), 3, None)
     state, pieces = game.start(0), []
@@ -212,7 +209,6 @@ def test_suspected_cases_count_where_the_official_file_is(made_up: Path) -> None
 
 
 def test_reports_without_public_sizes_take_the_whole_range(made_up: Path) -> None:
-    del made_up
     game = Hospitals()
     algorithm = hr.WalkMeta(mu=1.0, reports="silo").build(game.setting)
     assert hr.simulate(algorithm, game, 0).played == game.setting.rounds

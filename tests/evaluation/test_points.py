@@ -254,7 +254,6 @@ def test_a_study_replays_the_stream_where_it_can(
 
     def played(players: Any, environment: Any, seed: int, **more: Any) -> list[Counters]:
         """Plays zeros."""
-        del more
         (player,) = players
         sinks = player.sinks
         records = _game(environment.family, 40 + seed, 2)[0]

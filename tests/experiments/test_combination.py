@@ -37,7 +37,6 @@ def _made_up(law: Callable[[str, str], float]) -> Any:
 def _honest(name: str, label: str) -> float:
     few = {"answering=5": 15.7, "liars=3": 15.5, "liars=10": 15.6, combination.ALONE: 15.62}
     weak = {"epsilon=0.1": 15.8, combination.TOGETHER: 15.1}
-    del name
     return (few | weak).get(label, 15.37)
 
 

@@ -56,7 +56,6 @@ def test_trust_is_judged_by_where_noise_is_and_by_phased_selection() -> None:
 
     def judged(vertex: float, tree: float) -> Verdict:
         def law(label: str, setting: Setting) -> float:
-            del setting
             factors = {trust.ONE_TREE: tree} | {f"{name}/vertex": vertex for name in trust.TRUST}
             return 10.0 * factors.get(label, 1.0)
 

@@ -353,7 +353,6 @@ def test_an_interruption_while_writing_loses_nothing(
     from hedgerow.cli import run as run_module
 
     def half(study: Any, folder: Path, final: Path) -> None:
-        del study, final
         (folder / "config.toml").write_text("half")
         raise KeyboardInterrupt
 

@@ -54,7 +54,6 @@ class Peeks(AlgorithmSpec):
         honest = FollowTheLeader().build(setting)
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
-            del source
             plays = block.losses.argmin(axis=2)
             return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
 
@@ -493,7 +492,6 @@ class InPlaceSummer(Summing):
     """Adds into the state it was handed."""
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
-        del noise
         state.totals[...] += uploads.losses
         return Totals(self.schedule.every, state.totals.copy()), state
 

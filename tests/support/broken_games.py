@@ -69,7 +69,6 @@ class PeekingDecider(Silo):
         honest = super().resolve(setting)
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
-            del source
             after = replace(run, round=run.round + block.rounds)
             return after, Trace(block.losses.argmin(axis=2), block.rounds)
 

@@ -258,11 +258,9 @@ class _Messages(Sink):
         self.plays: list[np.ndarray] = []
 
     def message(self, round_number: int, uploads: Any, broadcast: Any) -> None:
-        del round_number, uploads
         self.broadcasts.append(encode(broadcast))
 
     def rounds(self, first_round: int, block: Block, plays: Any) -> None:
-        del first_round, block
         self.plays.append(plays)
 
 

@@ -72,7 +72,6 @@ class PotentialTest(Selector):
     state: ClassVar[type[Any]] = EpochState
 
     def spent(self, state: ServerState) -> bool:
-        del state
         return False
 
     def beginning(self, expert: int) -> EpochState:

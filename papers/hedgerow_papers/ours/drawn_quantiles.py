@@ -38,7 +38,6 @@ class PlainLoss(Measure):
         self.family, self.equal = family, np.full(models, 1.0 / models)
 
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        del plays
         return self.family.value(block.losses, self.equal).mean(axis=1)
 
 

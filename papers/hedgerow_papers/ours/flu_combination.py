@@ -136,7 +136,6 @@ class FluCombination(Environment):
     def block(
         self, state: tuple[int, int], rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, tuple[int, int]]:
-        del past_plays
         seed, at = state
         losses = self.game.records[at : at + rounds]
         return Block(losses, self._reports(losses, seed)), (seed, at + rounds)

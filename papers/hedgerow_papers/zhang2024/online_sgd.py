@@ -78,7 +78,6 @@ class ZhangSGD(OnlineSGD):
         self, setting: Setting, encoder: LatticeEncoder, change: float, clip: float
     ) -> GaussianNoise:
         """The printed scale, for the sensitivity that the paper claims."""
-        del setting
         claimed = 2 * clip * encoder.factorisation.sensitivity()
         scale = published_scale(self.epsilon, self.delta, claimed)
         return GaussianNoise("gradients", scale, encoder.sensitivity(change))

@@ -90,7 +90,6 @@ class Commands(TyperGroup):
     """A group of commands that are imported on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        del ctx
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

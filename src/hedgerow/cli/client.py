@@ -183,7 +183,6 @@ def join(
     route = Route(url, ca, certificate, certificate_key, proxy, unencrypted=unencrypted)
 
     def agree(manifest: Manifest, algorithm: Algorithm, cost: Guarantee | None) -> bool:
-        del algorithm
         for line in manifest.words():
             _say(line)
         _say(f"server key {manifest.server}")

@@ -25,7 +25,6 @@ def _terminate(number: int, frame: object) -> None:
 
     Further signals are ignored, because `timeout` sends two.
     """
-    del frame
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

@@ -93,11 +93,9 @@ class _Rounds(Environment):
         return self.features
 
     def start(self, seed: int) -> int:
-        del seed
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        del past_plays
         every, part = self.rounds, slice(state, state + rounds)
         losses = every.losses[part]
         return Block(

@@ -165,7 +165,6 @@ class _Again:
     messages: list[Any]
 
     def message(self, exchange: int, upload: Any) -> Any:
-        del upload
         return self.messages[exchange] if exchange < len(self.messages) else None
 
 

@@ -42,7 +42,6 @@ SECURE = Randomness(lambda seed: _secure(seed % 8), 1e-9)
 @cache
 def _secure(which: int) -> SecureNoise:
     """A few sources for all runs, because each builds tables; every number is used once."""
-    del which
     return SecureNoise()
 
 

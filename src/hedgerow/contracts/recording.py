@@ -288,7 +288,6 @@ class ScriptedNoise(NoiseSource):
         return choice
 
     def view(self, role: str, index: int | None, count: int) -> Noise:
-        del role
         return _Scripted(self, (count,) if index is None else ())
 
 

@@ -168,5 +168,4 @@ class _Paid(Sink):
         self.paid: list[np.ndarray] = []
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        del first_round
         self.paid.append(charges(self.family, block.losses, plays))

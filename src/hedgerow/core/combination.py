@@ -119,7 +119,6 @@ class Combination(Weighted, PublicForecasts):
         return isinstance(self.of, AbsoluteError | Pinball)
 
     def slope(self, scores: Array, targets: Array, level: np.ndarray) -> Array:
-        del level
         return self.of.slope(scores, targets)
 
     @property

@@ -34,7 +34,6 @@ class NoGuarantee:
     reason: str
 
     def delta(self, epsilon: float) -> float:
-        del epsilon
         return 1.0
 
     def epsilon(self, delta: float) -> float:

@@ -156,7 +156,6 @@ class Space(Domain):
         return np.asarray(points, float)
 
     def contains(self, points: Array, slack: float = SLACK) -> np.ndarray:
-        del slack
         given = np.asarray(points, float)
         if given.ndim > 1 and given.shape[-2] > 1 and given.strides[-2] == 0:  # one point for all
             return np.broadcast_to(self.contains(given[..., :1, :]), given.shape[:-1])

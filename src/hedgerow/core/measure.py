@@ -50,7 +50,6 @@ class Measure(Sink, ABC):
 
     def note(self, value: float) -> str:
         """Return a note for readers of the table if this final value is bad, "" otherwise."""
-        del value
         return ""
 
     def curve(self) -> Array:

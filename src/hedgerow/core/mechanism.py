@@ -33,7 +33,6 @@ class Mechanism(ABC):
 
         `distance` is at most the sensitivity. By default a short move costs as much as a long one.
         """
-        del distance
         return self.curve
 
     def noise_scale(self) -> float | None:
@@ -45,7 +44,6 @@ class Mechanism(ABC):
 
         `width` is how many numbers a value has. By default there is no limit.
         """
-        del width
         return 0.0, inf
 
     def words(self) -> str:

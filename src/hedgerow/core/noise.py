@@ -349,19 +349,15 @@ class _Silence(Noise):
         rounds: int | None = None,
         scale: float | None = None,
     ) -> Array:
-        del purpose, scale
         return np.full(self.full(shape, rounds), 0.5 if law == "uniform" else 0.0)
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
-        del law, rate, purpose
         return best(-gaps)
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
-        del purpose
         return plain(rate * np.asarray(gaps) < np.log(2))
 
     def index(self, count: int, purpose: str) -> Any:
-        del purpose
         return np.full(self.batch, count // 2) if self.batch else count // 2
 
 
@@ -373,5 +369,4 @@ class NoNoise(NoiseSource):
     """
 
     def view(self, role: str, index: int | None, count: int) -> Noise:
-        del role
         return _Silence((count,) if index is None else ())

@@ -94,11 +94,9 @@ class Replay(Environment):
         return Traits(features=frozenset(f for f, value in given.items() if value is not None))
 
     def start(self, seed: int) -> int:
-        del seed
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        del past_plays
         part = slice(state, state + rounds)
         records = self.records[part]
         return Block(

@@ -81,11 +81,9 @@ class Counters(Sink):
     exchanged: int = 0
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        del first_round, plays
         self.played += block.rounds
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
-        del first_round, play, totals
         self.played += rounds
 
     def exchanges(self, count: int) -> None:
@@ -120,7 +118,6 @@ class Digest(Sink):
     _length: int = 0
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        del first_round, block
         if isinstance(plays, Plays):
             for start, stop, value in plays.pieces():
                 point = _bytes(value)
@@ -156,7 +153,6 @@ class Everything(Sink):
     messages: list[tuple[int, Any, Any]] = field(default_factory=list)
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        del first_round, block
         self.plays.append(plays)
 
     def message(self, round_number: int, uploads: Any, broadcast: Any) -> None:

@@ -53,7 +53,6 @@ class NoLink:
     """The way to nobody, for a ledger that is only read."""
 
     def call(self, request: bytes) -> bytes | None:
-        del request
         raise AssertionError("a ledger that is only read calls no server")
 
 

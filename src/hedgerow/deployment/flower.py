@@ -200,7 +200,6 @@ def _opened(place: Place, link: TurnLink) -> TurnClient | None:
         pass
 
     def agreed(manifest: Manifest, algorithm: Algorithm, cost: Guarantee | None) -> bool:
-        del algorithm, cost
         return manifest.digest.hex() == place.study.lower()
 
     try:

@@ -220,7 +220,6 @@ class _Replay(io.RawIOBase):
         self._read, self._socket = read, connected
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        del mode
         return io.BufferedReader(self)
 
     def readable(self) -> bool:

@@ -126,7 +126,6 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        del app
         await desk.start()
         yield
         await desk.close()
@@ -134,22 +133,18 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
 
     async def only_post(request: Request) -> Response:
-        del request
         return _text(405, "messages are sent with POST")
 
     async def health(request: Request) -> Response:
-        del request
         ended = desk.fatal is not None or desk.old
         return _text(503, "the study cannot go on") if ended else _text(200, "ok")
 
     async def ready(request: Request) -> Response:
-        del request
         if not desk.ready:
             return _text(503, "not ready")
         return _text(200, "ready" if desk.stuck is None else f"ready, but {desk.stuck}")
 
     async def numbers(request: Request) -> Response:
-        del request
         return _text(200, await metrics(desk), "text/plain; version=0.0.4; charset=utf-8")
 
     for path, page in (

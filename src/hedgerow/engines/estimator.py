@@ -96,7 +96,6 @@ class ExpertEstimator:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `deep` is accepted and adds nothing."""
-        del deep
         return {
             name: getattr(self, name)
             for name in signature(type(self).__init__).parameters

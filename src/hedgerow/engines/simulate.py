@@ -39,7 +39,6 @@ class LastPlays(Sink):
         self.last: np.ndarray | None = None
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        del first_round, block
         self.last = plays.last if isinstance(plays, Plays) else plays[-1]
 
 

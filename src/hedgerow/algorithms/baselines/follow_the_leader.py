@@ -37,7 +37,6 @@ class Leader(Adder):
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         totals = (
             state.totals
             if context.awake is None
@@ -48,12 +47,10 @@ class Leader(Adder):
     def play_many(
         self, state: ClientState, rounds: int, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         leader = np.argmin(state.totals, axis=-1)
         return np.broadcast_to(leader, (rounds, *leader.shape)), state
 
     def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
-        del noise
         return np.repeat(np.argmin(totals, axis=-1), spans)[:, None]
 
 

@@ -66,19 +66,16 @@ class Follower(PlaysPoint):
         return ClientState(np.broadcast_to(broadcast.point, shape), np.zeros(shape))
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         gradients = self.family.gradient(reports, state.point)
         return replace(state, gradients=state.gradients + gradients)
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         gradients = self.family.gradient(reports, state.point)
         # added in order of rounds, so that the sum does not depend on how rounds are grouped
         sums = np.add.accumulate(np.concatenate([state.gradients[None], gradients]))
         return replace(state, gradients=sums[-1])
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[GradientSum, ClientState]:
-        del noise
         return GradientSum(state.gradients), state
 
 
@@ -106,14 +103,12 @@ class Descent:
     family: Family
 
     def open(self, noise: Noise) -> tuple[Point, ServerState]:
-        del noise
         point = self.family.domain.centre(self.width)
         return Point(self.schedule.wait(0), point), ServerState(point, 0)
 
     def aggregate(
         self, state: ServerState, uploads: GradientSum, noise: Noise
     ) -> tuple[Point, ServerState]:
-        del noise
         exchanges = state.exchanges + 1
         step = self.rate / sqrt(self.schedule.squares_of(exchanges) / self.schedule.every**2)
         moved = state.point - step * uploads.gradients / self.clients

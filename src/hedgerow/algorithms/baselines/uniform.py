@@ -49,11 +49,9 @@ class RandomClient:
     experts: int
 
     def start(self, noise: Noise) -> NoState:
-        del noise
         return NoState()
 
     def receive(self, state: NoState, broadcast: Broadcast) -> NoState:
-        del broadcast
         return state
 
     def play(self, state: NoState, context: Context, noise: Noise) -> tuple[np.ndarray, NoState]:
@@ -74,14 +72,12 @@ class RandomClient:
         return (np.cumsum(awake, axis=-1) <= rank[..., None]).sum(axis=-1)
 
     def observe(self, state: NoState, reports: Array, noise: Noise) -> NoState:
-        del reports, noise
         return state
 
     def observe_many(self, state: NoState, reports: Array, noise: Noise) -> NoState:
         return self.observe(state, reports, noise)
 
     def upload(self, state: NoState, noise: Noise) -> tuple[Nothing, NoState]:
-        del noise
         return Nothing(), state
 
 
@@ -92,13 +88,11 @@ class Silent:
     state: ClassVar[type[Any]] = NoState
 
     def open(self, noise: Noise) -> tuple[Broadcast, NoState]:
-        del noise
         return Broadcast(None), NoState()
 
     def aggregate(
         self, state: NoState, uploads: Nothing, noise: Noise
     ) -> tuple[Broadcast, NoState]:
-        del uploads, noise
         return Broadcast(None), state
 
 

@@ -77,7 +77,6 @@ class Banded(Toeplitz):
         return SolvingFilter(self.rounds, self.bands)
 
     def roundings(self, rounds: int | None = None) -> int:
-        del rounds
         return len(self.bands) + 1
 
     def coefficients(self, rounds: int | None = None) -> Array:

@@ -54,7 +54,6 @@ class EpochEncoder(_EpochFilter):
     """The encoder of the epoch, divided by its sensitivity; it forgets all at a new epoch."""
 
     def buffers(self, count: int) -> int:
-        del count
         return self.epochs.buffers
 
     def _step(
@@ -72,7 +71,6 @@ class EpochDecoder(_EpochFilter):
     """The memory is the estimate of all earlier epochs, the last estimate, then the buffers."""
 
     def buffers(self, count: int) -> int:
-        del count
         return self.epochs.buffers + 3
 
     def _step(

@@ -166,17 +166,14 @@ class Unchanged(Filter):
     """The filter that returns its vectors: C = I."""
 
     def buffers(self, count: int) -> int:
-        del count
         return 0
 
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         return vector.copy(), state.memory
 
     def filtered(self, state: FilterState, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        del state
         return vectors
 
     def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
@@ -187,13 +184,11 @@ class RunningSum(Filter):
     """The filter that returns the sum of all vectors so far."""
 
     def buffers(self, count: int) -> int:
-        del count
         return 1
 
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         total = state.memory[0] + vector
         return total, total[None]
 
@@ -216,7 +211,6 @@ class GeometricFilter(Filter):
     weights: tuple[float, ...]
 
     def buffers(self, count: int) -> int:
-        del count
         return len(self.ratios)
 
     def _step(
@@ -292,13 +286,11 @@ class WindowFilter(Filter):
     coefficients: tuple[float, ...]
 
     def buffers(self, count: int) -> int:
-        del count
         return len(self.coefficients) - 1
 
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         filtered = self.coefficients[0] * vector
         for coefficient, past in zip(self.coefficients[1:], state.memory, strict=True):
             filtered += coefficient * past
@@ -315,13 +307,11 @@ class SolvingFilter(Filter):
     coefficients: tuple[float, ...]
 
     def buffers(self, count: int) -> int:
-        del count
         return len(self.coefficients)
 
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         total, past = state.memory[0], state.memory[1:]
         solved = vector.copy()
         for coefficient, before in zip(self.coefficients[1:], past, strict=True):
@@ -344,7 +334,6 @@ class HistoryFilter(Filter):
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         memory = np.concatenate([state.memory, vector[None]])
         row = self.row(state.round).reshape(-1, *[1] * vector.ndim)
         # one after the other: the sum of a coordinate does not depend on those beside it

@@ -99,20 +99,17 @@ class FilteringClient:
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del context, noise
         return state.expert, state
 
     def play_many(
         self, state: ClientState, rounds: int, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         return np.broadcast_to(state.expert, (rounds, *state.expert.shape)), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         return self.observe_many(state, reports[None], noise)
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         losses = state.losses + to_units(reports.sum(axis=0))
         return ClientState(state.expert, losses, state.uploads, state.memory)
 
@@ -133,7 +130,6 @@ class LeadingServer(DecodingServer):
     """Sends the expert with the smallest decoded sum."""
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
-        del noise
         return Leader(self.schedule.wait(0), 0), self.start()
 
     def aggregate(

@@ -86,11 +86,9 @@ class Independent(Toeplitz):
         return True
 
     def roundings(self, rounds: int | None = None) -> int:
-        del rounds
         return 0
 
     def row_sum(self, rounds: int | None = None) -> float:
-        del rounds
         return 1.0
 
     def coefficients(self, rounds: int | None = None) -> Array:

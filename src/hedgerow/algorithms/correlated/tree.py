@@ -75,7 +75,6 @@ class _OnTree(Filter):
     table: tuple[Combination, ...]
 
     def buffers(self, count: int) -> int:
-        del count
         return len(self.table)
 
 
@@ -163,11 +162,9 @@ class Tree(Factorisation):
         return self.method == "naive"
 
     def roundings(self, rounds: int | None = None) -> int:
-        del rounds
         return 2 * len(self.table) + 2
 
     def row_sum(self, rounds: int | None = None) -> float:
-        del rounds
         return max(float(self._row(level).sum()) for level in range(len(self.table)))
 
     def _row(self, level: int) -> Array:

@@ -61,21 +61,17 @@ class SumReporter:
         return SumReporterState(np.zeros((*noise.batch, self.numbers), np.int64))
 
     def receive(self, state: SumReporterState, broadcast: Any) -> SumReporterState:
-        del broadcast
         return SumReporterState(np.zeros_like(state.losses))
 
     def play(self, state: SumReporterState, context: Context, noise: Noise) -> Any:
-        del state, context, noise
         raise Unsupported("This client reports and does not play: deciders do.")
 
     def observe(
         self, state: SumReporterState, reports: Array, noise: Noise, side: Side | None = None
     ) -> SumReporterState:
-        del noise, side
         return SumReporterState(state.losses + to_units(reports))
 
     def upload(self, state: SumReporterState, noise: Noise) -> tuple[LossSums, SumReporterState]:
-        del noise
         return LossSums(state.losses), state
 
 

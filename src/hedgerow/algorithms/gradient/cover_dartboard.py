@@ -138,18 +138,15 @@ class CoverClient(Follower):
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del context, noise
         return self.points[state.expert], state
 
     def play_many(
         self, state: ClientState, rounds: int, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         points = self.points[state.expert]
         return np.broadcast_to(points, (rounds, *points.shape)), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         return ClientState(state.expert, state.losses + to_units(self.losses(reports)))
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:

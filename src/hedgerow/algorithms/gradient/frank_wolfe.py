@@ -354,7 +354,6 @@ class Form:
 
     def _along_path(self, each: float, plan: Plan, tree: int) -> float:
         """Noise of several vertices: deviations add up in squares, except for Laplace noise."""
-        del plan
         parts = weights(self.gradients, tree)
         return each * (sum(parts) if self.law == "laplace" else sqrt(sum(w * w for w in parts)))
 

@@ -141,7 +141,6 @@ class SamplingClient(PlaysPoint):
         return self.observe_many(state, reports[None], noise)
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         samples, step = self._at(state)
         memory = self.subroutine.take(state.memory, reports, state.public, samples, step)
         return replace(state, memory=memory, seen=np.asarray(state.seen + len(reports)))
@@ -183,7 +182,6 @@ class UpdatingServer:
     releasing: Mechanism | None = None
 
     def open(self, noise: Noise) -> tuple[Released, ServerState]:
-        del noise
         return self._announce(np.zeros(self.subroutine.width), self.subroutine.least, 0)
 
     def aggregate(

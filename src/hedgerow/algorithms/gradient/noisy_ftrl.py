@@ -100,7 +100,6 @@ class Following(PlaysPoint):
         return self.observe_many(state, reports[None], noise)
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         gradients = finite(self.family.gradient(reports, state.point))
         added = clip_to_lattice(gradients, self.clip).sum(axis=0)  # exact, in any order
         return replace(state, gradients=state.gradients + added)
@@ -121,7 +120,6 @@ class Leading(DecodingServer):
     weight: float
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
-        del noise
         return Leader(self.schedule.wait(0), self.domain.centre(self.width)), self.start()
 
     def aggregate(

@@ -165,7 +165,6 @@ class FrankWolfeClient:
         )
 
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
-        del context
         return np.broadcast_to(state.point, (*noise.batch, *state.point.shape)), state
 
     def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
@@ -175,7 +174,6 @@ class FrankWolfeClient:
         return self.observe_many(state, reports[None], noise)
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         plan, first, last = self.schedule.plans[state.phase], state.seen, state.seen + len(reports)
         if not self._linear:
             kept = np.moveaxis(reports[: max(0, plan.used - first)], 0, -2)
@@ -247,7 +245,6 @@ class FrankWolfeServer:
     adding: Mechanism | None = None
 
     def open(self, noise: Noise) -> tuple[Towards, ServerState]:
-        del noise
         place = first_place(self.schedule.gradients.width)
         return self._send(replace(place, phase=-1), -1, np.zeros((1, len(place.point))))
 

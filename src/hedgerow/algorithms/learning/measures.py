@@ -69,7 +69,6 @@ class NotFinite(Measure):
         self.seen = sum(int(np.sum(state.odd)) for state in clients)
 
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        del plays
         found = np.zeros(block.rounds)
         found[-1], self.counted = self.seen - self.counted, self.seen
         return found

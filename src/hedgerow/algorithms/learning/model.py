@@ -141,7 +141,6 @@ class Model(Family):
         """
 
         def loss(params: Any, pair: Example) -> Any:
-            del pair
             return params[0]
 
         loss.__name__ = name
@@ -219,7 +218,6 @@ class Model(Family):
         return example(self.bounds, words + where, answer)
 
     def record_width(self, width: int) -> int:
-        del width
         return prod(self.features) + 1
 
     def point_width(self, numbers: int) -> int:

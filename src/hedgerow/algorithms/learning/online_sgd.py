@@ -310,7 +310,6 @@ class OnlineSGD(AlgorithmSpec):
         The sensitivity is that of all releases together, so the curve of the mechanism is that of
         the whole game.
         """
-        del clip
         moved, budget = encoder.sensitivity(change), Budget(self.epsilon, self.delta)
         return gaussian_noise(self.trust, "gradients", budget, moved, setting.clients)
 

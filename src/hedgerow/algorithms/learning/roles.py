@@ -89,14 +89,12 @@ class LearningClient:
     def play(
         self, state: LearnerState, context: Context, noise: Noise
     ) -> tuple[Array, LearnerState]:
-        del context, noise
         if self.average is None:
             return state.model, state
         weight = 1 - self.average ** int(state.models.flat[0])
         return np.broadcast_to(common_row(state.trail) / weight, state.model.shape), state
 
     def observe(self, state: LearnerState, reports: Array, noise: Noise) -> LearnerState:
-        del noise
         sums, odd = self.work.sums(common_row(state.model), reports)
         return replace(state, sums=sums, odd=np.asarray(state.odd + odd))
 
@@ -132,7 +130,6 @@ class TrainingServer(DecodingServer):
     momentum: float = 0.0
 
     def open(self, noise: Noise) -> tuple[Released, TrainerState]:
-        del noise
         return Released(1, self.first), _with_trail(self.start(), np.zeros(self.first.shape))
 
     def aggregate(

@@ -185,7 +185,6 @@ def _compiled(family: Family, width: int, size: int, start: bool) -> Compiled:
         return whole, ~(jnp.isfinite(length) & jnp.isfinite(loss)), loss
 
     def at_start(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
-        del step
         found, odd, losses = jax.vmap(clipped, (None, None, 0))(limit, point, examples)
         return found.sum(axis=0), odd.sum(), losses
 

@@ -100,7 +100,6 @@ class Answering(PlaysPoint):
         return np.asarray(noise.release(self.response, sign))
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[Answer, ClientState]:
-        del noise
         return Answer(state.sign[()], state.forecasts, state.middle[()]), state
 
 
@@ -135,7 +134,6 @@ class Learning:
     variance: float
 
     def open(self, noise: Noise) -> tuple[Weights, ServerState]:
-        del noise
         zeros = np.zeros((len(MEMORIES), self.width))
         equal = np.full((len(PRIOR), self.width), 1.0 / self.width)
         state = ServerState(zeros, zeros, zeros, equal, np.zeros(len(PRIOR)), 0.0, 0.0)
@@ -144,7 +142,6 @@ class Learning:
     def aggregate(
         self, state: ServerState, uploads: Answer, noise: Noise
     ) -> tuple[Weights, ServerState]:
-        del noise
         squares = uploads.forecasts * uploads.forecasts
         counted = int(np.count_nonzero(squares @ np.ones(self.width)))
         if counted:

@@ -90,11 +90,9 @@ class BlockClient:
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         return first_awake(state.expert, context.awake), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         counts = np.asarray(state.left > 0, np.int64)
         return replace(
             state,
@@ -149,7 +147,6 @@ class WholeBlock:
         return Planned(Blocks())
 
     def draw(self, rounds: int, noise: Noise) -> int:
-        del noise
         return rounds
 
     def log_probability(self, rounds: int, counted: int) -> float:

@@ -85,13 +85,10 @@ class Follower:
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         return first_awake(state.expert, context.awake), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         return ClientState(state.expert, state.losses + to_units(reports))
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
-        del noise
         return LossSums(state.losses), state

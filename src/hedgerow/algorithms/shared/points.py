@@ -25,9 +25,7 @@ class PlaysPoint:
     """Base class of clients that play `state.point` in every round."""
 
     def play(self, state: State, context: Context, noise: Noise) -> tuple[Array, State]:
-        del context, noise
         return state.point, state
 
     def play_many(self, state: State, rounds: int, noise: Noise) -> tuple[Array, State]:
-        del noise
         return np.broadcast_to(state.point, (rounds, *state.point.shape)), state

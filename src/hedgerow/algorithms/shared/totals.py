@@ -70,15 +70,12 @@ class Adder(ABC):
         )
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         return ClientState(state.totals, state.losses + to_units(reports))
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
         return ClientState(state.totals, state.losses + to_units(reports.sum(axis=0)))
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
-        del noise
         return LossSums(state.losses), state
 
     @abstractmethod
@@ -108,14 +105,12 @@ class Summing:
     schedule: Schedule
 
     def open(self, noise: Noise) -> tuple[Totals, ServerState]:
-        del noise
         totals = np.zeros(self.experts, np.int64)
         return Totals(self.schedule.wait(0), totals), ServerState(totals, 0)
 
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
     ) -> tuple[Totals, ServerState]:
-        del noise
         totals, exchanges = state.totals + uploads.losses, state.exchanges + 1
         return Totals(self.schedule.wait(exchanges), totals), ServerState(totals, exchanges)
 

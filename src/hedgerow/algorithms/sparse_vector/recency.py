@@ -52,7 +52,6 @@ class RecencySelector(Selector):
 
     def least(self, switches: int) -> float:
         """What the losses of a run must exceed, over all clients, to count in a selection."""
-        del switches
         return self.floor
 
     def all_tests(self) -> tuple[AboveThreshold, ...]:
@@ -74,7 +73,6 @@ class RecencySelector(Selector):
         return RecencyState(zero, expert, 0, np.inf, 0, 0, zero, zero)
 
     def spent(self, state: ServerState) -> bool:
-        del state
         return False
 
     def tested(self, switches: int) -> bool:

@@ -85,7 +85,6 @@ class Selector:
 
         A run without one ends at its first exchange.
         """
-        del switches
         return True
 
     def test(self, switches: int) -> AboveThreshold:
@@ -93,12 +92,10 @@ class Selector:
 
         A server never returns to an earlier test.
         """
-        del switches
         return self.sparse
 
     def limit(self, switches: int) -> float:
         """The threshold of the run that begins after `switches` draws."""
-        del switches
         return self.threshold
 
     def begin(self, switches: int, noise: Noise) -> float:

@@ -72,15 +72,12 @@ class Reporter:
         return ReporterState(np.zeros((*batch, self.width)), np.ones(batch), np.ones(batch, bool))
 
     def receive(self, state: Any, broadcast: Broadcast) -> Any:
-        del broadcast
         return state
 
     def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
-        del state, context, noise
         raise Unsupported("A client that only reports does not play.")
 
     def observe(self, state: Any, reports: Array, noise: Noise, side: Side | None = None) -> Any:
-        del noise
         if reports.shape[-1] != self.width:
             raise InvalidValue(
                 f"Expected {self.width} numbers in a report, got {reports.shape[-1]}."

@@ -107,7 +107,6 @@ class LeadingClient(Reporter):
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del noise
         return leader(state.sums, self.gains, context.awake), state
 
 
@@ -141,7 +140,6 @@ class LeadingDecider:
     def play(
         self, state: DeciderState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, DeciderState]:
-        del noise
         shown = None if context.side is None else context.side.reporting
         return leader(state.sums, self.gains, self.heard(shown)), state
 
@@ -186,7 +184,6 @@ class SummingServer:
     def aggregate(
         self, state: ServerState, uploads: NoisyReport, noise: Noise
     ) -> tuple[NoisySums, ServerState]:
-        del noise
         after = self.add(state, uploads)
         return self.announce(after), after
 

@@ -115,7 +115,6 @@ class _TestsTheFirstRun:
     """The bug: the first run has a test although its selections may use the whole budget."""
 
     def tested(self, switches: int) -> bool:
-        del switches
         return True
 
 
@@ -123,7 +122,6 @@ class _QuietRegret:
     """The bug: a test of the regret has the noise of a test of the loss."""
 
     def test(self, switches: int) -> AboveThreshold:
-        del switches
         own: Any = self
         return own.sparse
 

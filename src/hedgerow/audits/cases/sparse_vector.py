@@ -52,7 +52,6 @@ class PrintedComparison(AboveThreshold):
     """The bug: line 9 as printed. The query is compared with L, not with the noisy threshold."""
 
     def begin(self, threshold: float, noise: object) -> float:
-        del noise
         return threshold
 
     def log_probability(self, queries: object, threshold: float, ended: bool) -> float:

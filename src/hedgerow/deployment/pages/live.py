@@ -33,25 +33,21 @@ def live_page(app: FastAPI, desk: Desk) -> None:
     open_streams = 0
 
     async def study(request: Request) -> Response:
-        del request
         return _html(study_page(await desk.public()))
 
     async def manifest(request: Request) -> Response:
-        del request
         found = await _manifest(desk)
         if found is None:
             return Response(status_code=503, headers=SAFE)
         return Response(found, headers=SAFE, media_type="application/json")
 
     async def certificate(request: Request) -> Response:
-        del request
         found = await _manifest(desk)
         if found is None:
             return Response(status_code=503, headers=SAFE)
         return _html(await asyncio.to_thread(_certificate, found))
 
     async def events(request: Request) -> Response:
-        del request
         if open_streams >= STREAMS:
             return Response(status_code=503, headers={**SAFE, "Retry-After": "30"})
         return StreamingResponse(counted(), headers=SAFE, media_type="text/event-stream")

@@ -54,7 +54,6 @@ class Chunked(Environment):
     def block(
         self, state: Position, rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, Position]:
-        del past_plays
         pieces, at, stop = list[Array](), state.round, state.round + rounds
         chunk, records = state.chunk, state.records
         while at < stop:
@@ -91,7 +90,6 @@ class Examples(Chunked):
 
     def drawn_features(self, rng: Any, hidden: Array) -> Array:
         """Draw the features of one chunk; by default they do not depend on the hidden point."""
-        del hidden
         return _directions(rng, (CHUNK, self.clients, self.features))
 
     @property
@@ -244,5 +242,4 @@ class HiddenDirection(Examples):
         return self.tilt * along + np.sqrt(1 - self.tilt**2) * unit
 
     def targets(self, rng: Any, scores: Array) -> Array:
-        del rng
         return np.full(scores.shape, self.radius + 1.0)

@@ -116,7 +116,6 @@ class Generated(Frame):
     def block(
         self, state: Stream, rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, Stream]:
-        del past_plays
         size = self.chunk_rounds
         at, stop = state.round, state.round + rounds
         chunk, losses = state.chunk, state.losses

@@ -79,7 +79,6 @@ class Heterogeneous(Generated):
     def draw(
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
     ) -> Array:
-        del first_round
         means = np.full((self.clients, self.experts), self.mean)
         means[np.arange(self.clients), plan] -= self.gap
         losses = rng.random((rounds, self.clients, self.experts))

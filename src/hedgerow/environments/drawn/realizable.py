@@ -64,7 +64,6 @@ class Realizable(Counted):
         return int(rng.integers(self.experts))
 
     def draw(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> Array:
-        del first_round
         losses = rng.random((rounds, self.clients, self.experts))
         if self.law == "uniform":
             losses *= 2 * self.mean
@@ -76,7 +75,6 @@ class Realizable(Counted):
     def counts(
         self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int
     ) -> np.ndarray:
-        del first_round
         counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
         counted[plan] = 0
         return counted
@@ -223,14 +221,12 @@ class Halving(Counted):
     def draw(
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
     ) -> Array:
-        del rng
         lost = np.arange(first_round, first_round + rounds)[:, None] >= plan
         return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)
 
     def counts(
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
     ) -> np.ndarray:
-        del rng
         return self.clients * np.clip(first_round + rounds - plan, 0, rounds)
 
 
@@ -278,13 +274,11 @@ class Rotating(Counted):
     def draw(
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
     ) -> Array:
-        del rng
         lost = np.diff(self._lost(plan, np.arange(first_round, first_round + rounds + 1)), axis=0)
         return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)
 
     def counts(
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
     ) -> np.ndarray:
-        del rng
         begin, end = self._lost(plan, np.array([first_round, first_round + rounds]))
         return self.clients * (end - begin)

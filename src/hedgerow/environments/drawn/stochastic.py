@@ -55,14 +55,12 @@ class Bernoulli(Counted):
         return means
 
     def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
-        del first_round
         losses = rng.random((rounds, self.clients, self.experts))
         return np.less(losses, plan, out=losses)  # 0 or 1
 
     def counts(
         self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int
     ) -> np.ndarray:
-        del first_round
         return rng.binomial(rounds * self.clients, plan)
 
 
@@ -132,7 +130,6 @@ class UniformLosses(Generated):
         return replace(super().traits, adversary="stochastic")
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
-        del plan, first_round
         return rng.random((rounds, self.clients, self.experts))
 
 
@@ -182,7 +179,6 @@ class GaussianSoftmax(Generated):
     def draw(
         self, rng: np.random.Generator, plan: tuple[Array, Array], first_round: int, rounds: int
     ) -> Array:
-        del first_round
         means, deviations = plan
         scores = rng.standard_normal((rounds, self.clients, self.experts))
         scores *= deviations

@@ -65,7 +65,6 @@ class PlayChasing(Frame):
         return Traits(sees_plays=True, fresh=True)  # there are no data
 
     def start(self, seed: int) -> Chase:
-        del seed
         return Chase(np.zeros((self.clients, self.experts)))
 
     def block(

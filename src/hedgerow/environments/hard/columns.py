@@ -206,7 +206,6 @@ class ConsensusColumns(SignEstimation):
     coded: int = 0
 
     def _check_coded(self, most: int) -> None:
-        del most
         rule = "to be 0: all columns agree (sign_estimation has others)"
         expect(self.coded == 0, "coded", self.coded, rule)
 

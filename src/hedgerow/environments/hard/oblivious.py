@@ -42,14 +42,12 @@ class CommonCoins(Counted):
         return replace(super().traits, adversary="stochastic" if self.clients == 1 else "oblivious")
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
-        del plan, first_round
         coins = (rng.random((rounds, 1, self.experts)) < 0.5).astype(np.float64)
         return np.repeat(coins, self.clients, axis=1)
 
     def counts(
         self, rng: np.random.Generator, plan: None, first_round: int, rounds: int
     ) -> np.ndarray:
-        del plan, first_round
         return self.clients * rng.binomial(rounds, 0.5, self.experts)
 
 
@@ -87,7 +85,6 @@ class HiddenExpert(Counted):
         return int(rng.integers(self.experts))
 
     def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> Array:
-        del rng, first_round
         losses = np.ones((rounds, self.clients, self.experts))
         losses[..., plan] = 0.0
         return losses
@@ -95,7 +92,6 @@ class HiddenExpert(Counted):
     def counts(
         self, rng: np.random.Generator, plan: int, first_round: int, rounds: int
     ) -> np.ndarray:
-        del rng, first_round
         counted = np.full(self.experts, rounds * self.clients)
         counted[plan] = 0
         return counted

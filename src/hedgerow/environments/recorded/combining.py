@@ -79,11 +79,9 @@ class _Combining(Environment):
         return fingerprint_of(self.records, self.table.present, repr(self.setting.family))
 
     def start(self, seed: int) -> int:
-        del seed
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        del past_plays
         part = slice(state, state + rounds)
         records, present = self.records[part], self.table.present
         mask = None if present.all() else np.ascontiguousarray(present[part])

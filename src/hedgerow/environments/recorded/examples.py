@@ -55,11 +55,9 @@ class _Examples(Environment):
         raise NotImplementedError
 
     def start(self, seed: int) -> int:
-        del seed
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        del past_plays
         return Block.of(self.records[state : state + rounds]), state + rounds
 
     def fingerprint(self) -> str:

@@ -211,7 +211,6 @@ class FluSight(Environment):
     def block(
         self, state: tuple[int, int], rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, tuple[int, int]]:
-        del past_plays
         part, after = self._part(state, rounds)
         made = Block.of(self.losses[part])
         if self.missing == "sleep":
@@ -292,7 +291,6 @@ def load(path: str | None) -> Forecasts:
 
 @lru_cache(maxsize=4)
 def _load(path: Path, changed: int) -> Forecasts:
-    del changed
     return read_table(path)
 
 

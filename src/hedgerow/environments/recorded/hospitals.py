@@ -199,7 +199,6 @@ class Hospitals(Environment):
         return Traits(features=frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}))
 
     def start(self, seed: int) -> tuple[Block, int]:
-        del seed
         data = self.weeks
         return Block(
             data.gains[:, None, :], data.gains[..., None], side=self.side, reporting=data.reporting
@@ -208,7 +207,6 @@ class Hospitals(Environment):
     def block(
         self, state: tuple[Block, int], rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, tuple[Block, int]]:
-        del past_plays
         (whole, at), stop = state, state[1] + rounds
         assert whole.side is not None
         assert whole.reporting is not None
@@ -227,7 +225,6 @@ class Hospitals(Environment):
 
 @lru_cache(maxsize=32)
 def _load(path: Path, changed: int, game: Hospitals) -> HospitalWeeks:
-    del changed
     return read_reports(path, game)
 
 

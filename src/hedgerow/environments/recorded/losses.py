@@ -91,11 +91,9 @@ class Recording(Environment):
         return tuple(found)
 
     def start(self, seed: int) -> int:
-        del seed
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        del past_plays
         part, gaps = slice(state, state + rounds), self.gaps
         if gaps is NO_GAPS:
             return Block.of(self.losses[part]), part.stop

@@ -134,7 +134,6 @@ class MNIST(Environment):
     def block(
         self, state: tuple[np.ndarray, int], rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, tuple[np.ndarray, int]]:
-        del past_plays
         order, at = state
         images, labels = load("train")
         wanted = order[:, at * self.examples : (at + rounds) * self.examples]
@@ -182,7 +181,6 @@ def load(part: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
 def _load(
     images: Path, labels: Path, images_changed: int, labels_changed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    del images_changed, labels_changed
     pixels, digits = read_idx(images), read_idx(labels)
     if pixels.shape[1:] != (SIDE, SIDE) or digits.shape != pixels.shape[:1]:
         raise InvalidValue(

@@ -146,7 +146,6 @@ class MovieLensGenres(Environment):
     def block(
         self, state: tuple[Array, int], rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, tuple[Array, int]]:
-        del past_plays
         losses, at = state
         return Block.of(losses[at : at + rounds]), (losses, at + rounds)
 
@@ -175,7 +174,6 @@ def load(unrated: str) -> Array:
 
 @lru_cache(maxsize=4)
 def _load(path: Path, changed: int, unrated: str) -> Array:
-    del changed
     return user_losses(
         read_derived(path) if path.suffix == ".npz" else read_official(path), unrated
     )

@@ -66,7 +66,7 @@ class _Additive(Mechanism):
         return exact_scales(self.drawn, width)
 
     def outcomes(self, value: Any) -> None:
-        del value
+        return None
 
     def probe(self) -> float:
         return 0.0
@@ -136,7 +136,6 @@ class AdditiveNoise(_Additive):
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A number by its distribution function, a vector by the sum of absolute values (gamma)."""
-        del coin
         unit = self.unit_noise(value, output)
         if np.size(unit) == 1:
             return float(np.exp(log_cdf(self.law, unit)).item())
@@ -199,7 +198,6 @@ class GaussianNoise(_Additive):
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A number by its distribution function, a vector by its squared length (chi-square)."""
-        del coin
         unit = self.unit_noise(value, output)
         if np.size(unit) == 1:
             return float(scipy.special.ndtr(unit).item())
@@ -261,7 +259,6 @@ class KNorm(_Additive):
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A value by its largest absolute coordinate (gamma)."""
-        del coin
         unit = self.unit_noise(value, output)
         return float(scipy.special.gammainc(np.size(unit), np.abs(unit).max()))
 

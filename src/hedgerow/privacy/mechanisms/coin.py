@@ -110,7 +110,6 @@ class Coin(Mechanism):
         return coin * likely if happened else likely + coin * (1 - likely)
 
     def outcomes(self, value: Any) -> tuple[bool, ...]:
-        del value
         return (False, True)
 
     def probe(self) -> float:

@@ -77,7 +77,6 @@ class EuclideanNoise(_Additive):
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A value by the length of the noise (gamma)."""
-        del coin
         unit = np.atleast_1d(self.unit_noise(value, output))
         return float(scipy.special.gammainc(unit.size, length(unit)))
 

@@ -101,7 +101,6 @@ class RandomisedResponse(Mechanism):
         return coin * kept if float(value) == float(output) else kept + coin * (1 - kept)
 
     def outcomes(self, value: Any) -> tuple[float, ...]:
-        del value
         return (-1.0, 1.0)
 
     def probe(self) -> float:

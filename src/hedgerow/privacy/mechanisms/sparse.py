@@ -83,7 +83,6 @@ class Comparison(Mechanism):
         return coin * likely if happened else likely + coin * (1 - likely)
 
     def outcomes(self, value: Any) -> tuple[bool, ...]:
-        del value
         return (False, True)
 
     def probe(self) -> float:

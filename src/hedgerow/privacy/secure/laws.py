@@ -73,7 +73,6 @@ class Exponential:
         return mp.exp(-mp.mpf(abs(at)) / mp.mpf(self.scale))
 
     def decay(self, at: int) -> float:
-        del at
         return 1 / self.scale * (1 - ERROR)
 
 

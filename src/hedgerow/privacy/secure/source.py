@@ -123,7 +123,6 @@ class SecureNoise(NoiseSource):
 
     def view(self, role: str, index: int | None, count: int) -> Noise:
         """The noise of one player, or of all `count` players at once (`index=None`)."""
-        del role
         return _View(self, (count,) if index is None else ())
 
     def uniform(self, count: int) -> Array:
@@ -261,16 +260,13 @@ class _View(Noise):
         return value
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
-        del purpose
         chosen = np.array([self.source.choose(law, row, rate) for row in np.atleast_2d(gaps)])
         return int(chosen[0]) if np.ndim(gaps) == 1 else chosen
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
-        del purpose
         return plain(self.source.flip(np.asarray(gaps, float), rate))
 
     def index(self, count: int, purpose: str) -> Any:
-        del purpose
         if not self.batch:
             return self.source.index(count)
         return np.array([self.source.index(count) for _ in range(prod(self.batch))]).reshape(
