@@ -52,7 +52,7 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, NoisyMax
-from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 from hedgerow.studies.study import notes
 from support.played import played, regret
 

@@ -26,7 +26,6 @@ from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
-    ByArrival,
     GaussianDP,
     GaussianMixture,
     LaplaceDP,
@@ -433,29 +432,6 @@ def test_a_bounded_range_is_a_pure_guarantee_and_better() -> None:
         assert PureDP(width).delta(0.0) == pytest.approx(np.tanh(width / 2))
 
 
-# By arrival
-
-
-def test_by_arrival_speaks_for_all_unless_asked() -> None:
-    curve = ByArrival(lambda time: GaussianDP(2.0 / np.sqrt(1 + time)), GaussianDP(2.0))
-    assert curve.delta(1.0) == GaussianDP(2.0).delta(1.0)
-    assert curve.epsilon(1e-4) == GaussianDP(2.0).epsilon(1e-4)
-    assert curve.arriving(3) == GaussianDP(1.0)
-    assert "mu = 2" in curve.words()
-    assert (trade_off(curve, [0.1, 0.4]) == trade_off(GaussianDP(2.0), [0.1, 0.4])).all()
-    assert group(curve, 2) == GaussianDP(4.0)
-    assert appearances(curve, 4, separate_reports=True) == GaussianDP(4.0)
-
-
-def test_a_uniform_curve_below_an_arrival_is_refused() -> None:
-    curve = ByArrival(lambda time: GaussianDP(2.0 if time == 5 else 0.5), GaussianDP(1.0))
-    assert curve.arriving(4) == GaussianDP(0.5)
-    with pytest.raises(InvalidValue, match="time=5"):
-        curve.arriving(5)
-    with pytest.raises(InvalidValue, match="time=-1"):
-        curve.arriving(-1)
-
-
 # Trade-off functions
 
 
@@ -769,9 +745,3 @@ def test_inverses_answer_on_the_safe_side(make: Any) -> None:
                 half = 1 - mpmath.exp((epsilon - b) / 2)
                 true = half if make is LaplaceDP else half**2 / (1 - mpmath.exp(-b))
             assert epsilon == 0 or true <= delta * (1 + 1e-12)
-
-
-def test_an_arrival_curve_is_compared_in_many_places() -> None:
-    for above, uniform in ((GaussianDP(1.0), PureDP(5.0)), (ApproximateDP(0.0, 1e-9), PureDP(5.0))):
-        with pytest.raises(InvalidValue, match="arrival time=0"):
-            ByArrival(lambda _, above=above: above, uniform).arriving(0)

@@ -32,13 +32,11 @@ from hedgerow.privacy.calibrate import fits
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.groups import Grouped
-from hedgerow.privacy.composition.largest import LargestOf, SmallestOf
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
-    ByArrival,
     GaussianDP,
     GaussianMixture,
     LaplaceDP,
@@ -48,6 +46,7 @@ from hedgerow.privacy.curves import (
     ZeroConcentratedDP,
 )
 from hedgerow.privacy.curves.base import Composed
+from hedgerow.privacy.curves.wrapped import LargestOf, SmallestOf
 from hedgerow.privacy.odometer import BudgetSpent, DamagedState, Filter, Odometer, capacity
 from support.settings import setting_for
 
@@ -73,7 +72,6 @@ CURVES: dict[str, PrivacyCurve] = {
     "approximate without a delta": ApproximateDP(0.5, 0.0),
     "only a delta": ApproximateDP(0.0, 1e-6),
     "quoted": Quoted(GaussianDP(0.1), 1e-7),
-    "by arrival": ByArrival(lambda _: GaussianDP(0.1), GaussianDP(0.1)),
     "with a failure": WithFailure(GaussianDP(0.1), 1e-6),
     "adaptive": AdaptiveBoundedRange(0.1, 5),
     "no steps": AdaptiveBoundedRange(0.1, 0),

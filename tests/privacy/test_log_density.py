@@ -24,7 +24,7 @@ from hedgerow.privacy.mechanisms import (
     NoisyMax,
     RandomisedResponse,
 )
-from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 
 SCORES = np.array([0.0, 0.5, 3.0, 0.5])
 DISCRETE = [

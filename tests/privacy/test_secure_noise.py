@@ -40,8 +40,7 @@ from hedgerow.privacy.mechanisms import (
 )
 from hedgerow.privacy.secure import SecureNoise, choice, exact, process, words
 from hedgerow.privacy.secure import source as secure_source
-from hedgerow.privacy.secure.any_scale import integer
-from hedgerow.privacy.secure.exact import ExactLaw
+from hedgerow.privacy.secure.exact import ExactLaw, integer
 from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.privacy.secure.words import NoEntropy, SecureWords

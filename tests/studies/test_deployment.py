@@ -43,7 +43,7 @@ from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.privacy import SecureNoise
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
-from hedgerow.privacy.composition.repetition import repeated
+from hedgerow.privacy.composition.groups import repeated
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, ZeroConcentratedDP
 from hedgerow.records.schema import STAMP, read_record

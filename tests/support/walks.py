@@ -26,7 +26,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise
-from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 
 
 @dataclass(frozen=True)

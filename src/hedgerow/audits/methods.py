@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, between, expect
-from hedgerow.privacy.bisection import closest
+from hedgerow.privacy.search import closest
 
 
 @dataclass(frozen=True)

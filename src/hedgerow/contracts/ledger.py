@@ -31,7 +31,7 @@ from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import GaussianNoise
-from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 from hedgerow.privacy.odometer import Odometer
 
 Costs = frozenset[tuple[PrivacyCurve, int]]  # the costs of the counted releases, with multiplicity

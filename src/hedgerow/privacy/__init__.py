@@ -4,14 +4,14 @@
 * `odometer`: the running sum of a stream of releases, and a filter that keeps it within a budget.
 * `calibrate`: the least noise that fits a budget, and the cost of a curve.
 * `curves`: delta as a function of epsilon, for one release. Trade-off functions are in
-  `curves.trade_off`, guarantees by arrival time in `curves.arrival`.
+  `curves.trade_off`, curves made of others in `curves.wrapped`.
 * `composition`: curves of several releases (`steps`, `bounded_range`, `random_draws`,
-  `fixed_plan`), of several records (`groups`) and of several runs (`repetition`).
+  `fixed_plan`), and of several records or runs (`groups`).
   `recursion` computes the tables of `bounded_range`, and `table_cache` keeps them on disk.
 * `mechanisms`: additive noise, private selection, coins, the sparse vector technique, and noise
   shared by clients.
 * `secure`: exact noise for real data, from the operating system's entropy.
-* `bisection`: the search that the other modules share.
+* `search`: bisection and a root, which the other modules share.
 """
 
 from hedgerow.privacy.budget import Budget

@@ -20,7 +20,6 @@ from hedgerow.core.validate import at_least, expect, positive
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
-    ByArrival,
     GaussianDP,
     LaplaceDP,
     PureDP,
@@ -241,8 +240,6 @@ def steps_of(cost: PrivacyCurve) -> Steps:
         return ((cost, 1),)
     if isinstance(cost, Quoted):
         return steps_of(cost.curve)
-    if isinstance(cost, ByArrival):
-        return steps_of(cost.uniform)
     if isinstance(cost, ApproximateDP) and cost.at_delta == 0:
         return ((PureDP(cost.at_epsilon), 1),)
     if not isinstance(cost, Composed):

@@ -15,11 +15,11 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.rounding import root_down, round_down, round_up
 from hedgerow.core.validate import at_least, between, expect, positive
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.budget import LARGEST, UNIT_BITS, Budget, event_of, price, steps_of
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import AfterPureStep
 from hedgerow.privacy.curves import GaussianDP, LaplaceDP, ZeroConcentratedDP
+from hedgerow.privacy.search import closest
 
 CurveAt = Callable[[float], PrivacyCurve]
 TOLERANCE = 1e-9

@@ -15,7 +15,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import Record
 from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import parameters
-from hedgerow.privacy.composition.repetition import repeated
+from hedgerow.privacy.composition.groups import repeated
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,

@@ -26,12 +26,12 @@ from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core import lattice, rounding
 from hedgerow.core.lattice import Array
 from hedgerow.core.setting import Setting
-from hedgerow.privacy import bisection
-from hedgerow.privacy.bisection import closest
+from hedgerow.privacy import search
 from hedgerow.privacy.composition import bounded_range, random_draws
 from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import base
 from hedgerow.privacy.mechanisms import coin, selection
+from hedgerow.privacy.search import closest
 
 # The modules, beside this one, that determine a choice: their code is part of the cache key.
 RESTS_ON: Any = (
@@ -39,7 +39,7 @@ RESTS_ON: Any = (
     exchanges_at,
     coin,
     selection,
-    bisection,
+    search,
     base,
     bounded_range,
     lattice,

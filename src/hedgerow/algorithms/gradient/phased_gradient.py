@@ -42,7 +42,7 @@ from hedgerow.core.validate import expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import laplace_scale
 from hedgerow.privacy.mechanisms import AdditiveNoise
-from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
+from hedgerow.privacy.mechanisms.additive import EuclideanNoise
 
 SLACK = 2.0**-10  # what rounding may add to the sensitivity 1 of a report
 MOST_STEPS, LEAST = 12, 2

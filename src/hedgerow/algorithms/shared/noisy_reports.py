@@ -28,7 +28,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.mechanisms import GaussianNoise
-from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 
 Trust = Literal["central", "distributed", "local"]
 

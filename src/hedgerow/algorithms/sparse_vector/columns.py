@@ -19,9 +19,9 @@ from hedgerow.core.lattice import MOST_EXACT
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.privacy.calibrate import surrogate_mu
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
-from hedgerow.privacy.composition.largest import LargestOf, SmallestOf
 from hedgerow.privacy.composition.steps import AfterPureStep
 from hedgerow.privacy.curves import PureDP, Quoted
+from hedgerow.privacy.curves.wrapped import LargestOf, SmallestOf
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
 
 FINEST = 2**16  # units in a column: finer weights would change nothing

@@ -16,7 +16,7 @@ from hedgerow.audits.cases.blocks import exact_cases, overlapping, parts_of
 from hedgerow.audits.cases.releases import release_cases, with_mechanism
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 
 if TYPE_CHECKING:
     from hedgerow.algorithms.phases.phased_selection import PhasedSelection

@@ -1,4 +1,4 @@
-"""Curves of several records of one person or of several people.
+"""Curves of several records of one person or of several people, and of several runs.
 
 Only rules proven in `proofs/mechanisms.md#curves` are used.
 """
@@ -16,13 +16,11 @@ import numpy as np
 from hedgerow.core.certificate import Certificate, Event, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.rounding import root_up, round_down, round_up
 from hedgerow.core.validate import at_least, between, expect
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
-from hedgerow.privacy.composition.steps import PureComposition
+from hedgerow.privacy.composition.steps import PureComposition, pure_sum
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
-    ByArrival,
     GaussianDP,
     LaplaceDP,
     PureDP,
@@ -30,6 +28,7 @@ from hedgerow.privacy.curves import (
     ZeroConcentratedDP,
 )
 from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.search import closest
 
 _UP = 1 + 2.0**-50  # covers the rounding of the few operations below
 _FARTHEST = 1e4  # the search for epsilon ends here
@@ -75,8 +74,6 @@ def group(curve: PrivacyCurve, k: int) -> PrivacyCurve:
             grown = ZeroConcentratedDP(_times(k * k, rho))
         case ApproximateDP(epsilon, delta):
             grown = ApproximateDP(_times(k, epsilon), _group_delta(epsilon, delta, k))
-        case ByArrival():
-            grown = group(curve.uniform, k)
         case Quoted():
             grown = Quoted(group(curve.curve, k), curve.at_delta)
         case Grouped():
@@ -195,8 +192,6 @@ def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) 
             all_reports = ZeroConcentratedDP(_times(k, rho))
         case ApproximateDP(epsilon, delta):
             all_reports = ApproximateDP(_times(k, epsilon), min(1.0, _times(k, delta)))
-        case ByArrival():
-            all_reports = appearances(curve.uniform, k, separate_reports=True)
         case Quoted():
             all_reports = Quoted(appearances(curve.curve, k, separate_reports=True), curve.at_delta)
         case _:
@@ -227,6 +222,38 @@ def of_records(certificate: Certificate, guarantee: Guarantee, k: int) -> Privac
     unit = guarantee.unit
     expect(k == 1 or isinstance(unit, Event), "k", k, f"to be 1: the unit is {unit.words()}")
     return appearances(guarantee.curve, k, separate_reports=certificate.separate)
+
+
+def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
+    """The curve of several runs on the same data.
+
+    Each run has fresh noise, and has this curve whatever the earlier runs released. Exact for pure
+    (the sum, `proofs/composition.md#pure-sum`), bounded-range, Gaussian and zero-concentrated
+    guarantees (`groups.appearances`, where a run is a report). For every other curve the quoted
+    (epsilon, delta) is added.
+
+    >>> repeated(PureDP(0.5), 3), repeated(GaussianDP(0.5), 4)
+    (PureDP(bound=1.5), GaussianDP(mu=1.0))
+    >>> repeated(ApproximateDP(0.5, 2.0**-20), 4)
+    ApproximateDP(at_epsilon=2.0, at_delta=3.814697265625e-06)
+    """
+    at_least("runs", runs, 1)
+    if runs == 1 or isinstance(curve, NoGuarantee):
+        return curve
+    match curve:
+        case PureDP() | LaplaceDP():
+            total = pure_sum([curve] * runs)
+        case AdaptiveBoundedRange(width, steps):
+            total = AdaptiveBoundedRange(width, steps * runs)
+        case GaussianDP() | ZeroConcentratedDP() | BoundedRange():
+            total = appearances(curve, runs, separate_reports=True)
+        case Quoted(
+            curve=AdaptiveBoundedRange() | BoundedRange() | GaussianDP() | ZeroConcentratedDP()
+        ):
+            total = Quoted(repeated(curve.curve, runs), curve.at_delta)
+        case _:
+            total = appearances(ApproximateDP(*curve.stated()), runs, separate_reports=True)
+    return total
 
 
 Corner = tuple[float, float]  # false alarms, detections

@@ -26,13 +26,13 @@ import numpy as np
 
 from hedgerow.core.rounding import round_up, rounded_up
 from hedgerow.core.validate import at_least, between, expect
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.composition import recursion
 from hedgerow.privacy.composition.bounded_range import WIDEST
 from hedgerow.privacy.composition.recursion import Grid, Step, Values, grid_for
 from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import BoundedRange, PureDP
 from hedgerow.privacy.curves.base import Composed, Symmetric
+from hedgerow.privacy.search import closest
 
 _OUTWARD = 1e-13  # more than the errors of a few sums, products and exponentials
 _WEIGHTS_OUTWARD = 1e-9  # more than those of a million products in a row

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from hedgerow.core.rounding import round_up, rounded_up, sum_down
 from hedgerow.core.validate import at_least, between, expect
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.curves.base import Composed, QuotedAtDelta, Symmetric
+from hedgerow.privacy.search import closest
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve

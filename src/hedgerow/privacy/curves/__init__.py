@@ -6,20 +6,16 @@ in `proofs/mechanisms.md#curves`, those of `PureDP` in
 `proofs/composition.md#randomised-response-curve`.
 """
 
-from hedgerow.privacy.curves.arrival import ByArrival
 from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
-from hedgerow.privacy.curves.failure import WithFailure
 from hedgerow.privacy.curves.gaussian import GaussianDP
-from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.mixture import GaussianMixture
-from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP, promise
-from hedgerow.privacy.curves.quoted import Quoted
+from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, LaplaceDP, PureDP, promise
 from hedgerow.privacy.curves.trade_off import trade_off
+from hedgerow.privacy.curves.wrapped import Quoted, WithFailure
 
 __all__ = [
     "ApproximateDP",
     "BoundedRange",
-    "ByArrival",
     "GaussianDP",
     "GaussianMixture",
     "LaplaceDP",

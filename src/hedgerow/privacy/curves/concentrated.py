@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.curves.base import Symmetric
-from hedgerow.privacy.root import root
+from hedgerow.privacy.search import root
 
 
 def _log_one_plus_inverse(log_t: float) -> float:

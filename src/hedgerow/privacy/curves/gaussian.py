@@ -10,9 +10,8 @@ import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric
-from hedgerow.privacy.root import root
+from hedgerow.privacy.search import closest, root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)

@@ -12,9 +12,9 @@ import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import between, expect
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric
 from hedgerow.privacy.curves.gaussian import GaussianDP
+from hedgerow.privacy.search import closest
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _UP = 1 + 2.0**-36  # more than the error of the sum

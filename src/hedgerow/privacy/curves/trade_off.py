@@ -12,12 +12,10 @@ import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.validate import expect
-from hedgerow.privacy.curves.arrival import ByArrival
 from hedgerow.privacy.curves.gaussian import GaussianDP
-from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.mixture import GaussianMixture
-from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
-from hedgerow.privacy.curves.quoted import Quoted
+from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, LaplaceDP, PureDP
+from hedgerow.privacy.curves.wrapped import Quoted
 
 _GOLDEN = (sqrt(5) - 1) / 2
 _LARGEST_EPSILON = 700.0
@@ -54,7 +52,7 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
         "in [0, 1]",
     )
     match curve:
-        case ByArrival(_, inner) | Quoted(inner, _):
+        case Quoted(inner, _):
             least = trade_off(inner, alpha)
         case PureDP(bound):
             least = _two_lines(bound, 0.0, alpha)

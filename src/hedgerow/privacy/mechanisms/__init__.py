@@ -9,9 +9,14 @@ Every one has a `log_density` of one release. Private choices also have `probabi
 `log_probability`; coins and sparse-vector sequences have `log_probability`.
 """
 
-from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law
+from hedgerow.privacy.mechanisms.additive import (
+    AdditiveNoise,
+    EuclideanNoise,
+    GaussianNoise,
+    KNorm,
+    Law,
+)
 from hedgerow.privacy.mechanisms.coin import Coin
-from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
 from hedgerow.privacy.mechanisms.response import RandomisedResponse
 from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, LaplaceMax, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.validate import at_least, expect
-from hedgerow.privacy.secure.digits import below, geometric, mp
+from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.privacy.secure.digits import below, geometric, mp, whole_part
 from hedgerow.privacy.secure.laws import ERROR, SHAPES, Flags, LatticeLaw, Shape, Values, decided
 from hedgerow.privacy.secure.words import SecureWords
 
@@ -28,7 +28,7 @@ Integers = npt.NDArray[np.int64]
 # a word: the cell (13 bits), which of its two strips (19), the offset in the strip (32)
 CELL_BITS, SIDE_BITS, OFFSET_BITS = 13, 19, 32
 CELLS, SIDES, TOTAL = 2**CELL_BITS, 2**SIDE_BITS, 2 ** (CELL_BITS + SIDE_BITS)
-SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `any_scale` has no limits
+SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `integer` has no limits
 _PIECE = 2**16  # words that are drawn at once
 BATCH = 2**17  # trials that are decided together
 _AHEAD = 2**10  # points of the border that are decided at once, if this is not far more than needed
@@ -264,3 +264,53 @@ def _alias(weights: Integers) -> tuple[Integers, Integers]:
         if rest[donor] < SIDES:
             small.append(large.pop())
     return np.array(limits), np.array(others)
+
+
+# Integers of any scale, one at a time, by arbitrary-precision arithmetic alone: for scales outside
+# the range of tables, or used too rarely for one. Every law is the whole part of a falling function
+# of a uniform number, or a trial on such a value (`proofs/secure_noise.md#any-scale`).
+
+
+def integer(law: LatticeLaw, scale: float, words: SecureWords) -> int:
+    """Draw one integer of this law, of any size."""
+    expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
+    positive("scale", scale)
+    if law == "exponential":
+        return _exponential(scale, words)
+    if law == "laplace":
+        return _sign(words) * whole_part(lambda u: mp.mpf(scale) * -mp.log(u) + mp.mpf(0.5), words)
+    if law == "gaussian":
+        return _sign(words) * whole_part(
+            lambda u: mp.mpf(scale) * mp.sqrt(2) * mp.erfinv(1 - u) + mp.mpf(0.5), words
+        )
+    if law == "discrete laplace":
+        return _discrete_laplace(scale, words)
+    return _discrete_gaussian(scale, words)
+
+
+def _sign(words: SecureWords) -> int:
+    return 1 - 2 * words.integer(1)
+
+
+def _exponential(scale: float, words: SecureWords) -> int:
+    return whole_part(lambda u: mp.mpf(scale) * -mp.log(u), words)
+
+
+def _discrete_laplace(scale: float, words: SecureWords) -> int:
+    """A geometric size and a sign; -0 is drawn again."""
+    while True:
+        size, sign = _exponential(scale, words), _sign(words)
+        if size or sign == 1:
+            return sign * size
+
+
+def _discrete_gaussian(scale: float, words: SecureWords) -> int:
+    """y of the discrete Laplace law, accepted with probability exp(-(|y| / scale - 1)^2 / 2)."""
+    while True:
+        y = _discrete_laplace(scale, words)
+
+        def chance(size: int = abs(y)) -> Any:
+            return mp.exp(-((mp.mpf(size) / mp.mpf(scale) - 1) ** 2) / 2)
+
+        if below(words.integer(64), chance, words):
+            return y

@@ -16,9 +16,8 @@ from hedgerow.core.lattice import UNITS_PER_LOSS, WIDEST, Array, Units, exact_sc
 from hedgerow.core.noise import Noise, NoiseSource, plain
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure import choice
-from hedgerow.privacy.secure.any_scale import integer
 from hedgerow.privacy.secure.cube import Cube
-from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw
+from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw, integer
 from hedgerow.privacy.secure.laws import SHAPES, Flags, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.privacy.curves import GaussianDP, ZeroConcentratedDP
-from hedgerow.privacy.root import root
+from hedgerow.privacy.search import root
 
 FUNCTIONS: tuple[Callable[[float, float], float], ...] = (
     lambda x, c: x - c,
