@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.correlated import (
+from hedgerow.core.noise import SeededNoise
+from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums import (
     BufferedToeplitz,
     ContinualSum,
     Dense,
@@ -20,12 +23,9 @@ from hedgerow.algorithms.correlated import (
     ToeplitzRoot,
     Tree,
 )
-from hedgerow.algorithms.correlated.buffered import optimal_gaps
-from hedgerow.algorithms.correlated.dense import cached_encoding, fixed_point
-from hedgerow.algorithms.correlated.filters import Filter, Precision
-from hedgerow.core.noise import SeededNoise
-from hedgerow.evaluation.benchmark import Benchmark, Row
-from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.buffered import optimal_gaps
+from hedgerow.running_sums.dense import cached_encoding, fixed_point
+from hedgerow.running_sums.filters import Filter, Precision
 from hedgerow_benchmarks.measure import compared, in_turn, seconds, without_caches
 from hedgerow_papers.zhang2024.others import jax_privacy
 

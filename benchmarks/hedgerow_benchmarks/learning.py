@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.learning.extra import need_jax
 from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.models import convolutional
@@ -26,6 +25,7 @@ from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow.running_sums.buffered import BufferedToeplitz
 from hedgerow_benchmarks.measure import in_turn
 
 LOOP = "a bare compiled loop over rounds"

@@ -2,7 +2,6 @@ from .algorithms.baselines.follow_the_leader import FollowTheLeader as FollowThe
 from .algorithms.baselines.gradient_descent import GradientDescent as GradientDescent
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
-from .algorithms.correlated.continual_sum import ContinualSum as ContinualSum
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.correlated.tree_hedge import TreeHedge as TreeHedge
 from .algorithms.correlated.tree_leader import TreeLeader as TreeLeader
@@ -101,6 +100,7 @@ from .environments.wrappers.sleeping import Sleeping as Sleeping
 from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise
+from .running_sums.continual_sum import ContinualSum as ContinualSum
 from .studies.choose.ranking import choose as choose
 from .studies.combine import combine as combine
 from .studies.compare import compare as compare

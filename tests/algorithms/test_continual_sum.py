@@ -13,7 +13,13 @@ import pytest
 from scipy.stats import chi2
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated import (
+from hedgerow.core.certificate import Channel, Event, Person
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import NoNoise, SeededNoise
+from hedgerow.core.rounding import round_up
+from hedgerow.privacy import GaussianDP
+from hedgerow.privacy.odometer import DamagedState
+from hedgerow.running_sums import (
     BufferedToeplitz,
     Epochs,
     Factorisation,
@@ -23,12 +29,6 @@ from hedgerow.algorithms.correlated import (
     ToeplitzRoot,
     continual_sum,
 )
-from hedgerow.core.certificate import Channel, Event, Person
-from hedgerow.core.errors import InvalidValue
-from hedgerow.core.noise import NoNoise, SeededNoise
-from hedgerow.core.rounding import round_up
-from hedgerow.privacy import GaussianDP
-from hedgerow.privacy.odometer import DamagedState
 
 Stream = Any
 

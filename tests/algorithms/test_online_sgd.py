@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
-from hedgerow.algorithms.correlated.filters import FilterState
-from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
 from hedgerow.algorithms.learning.roles import LearningClient
@@ -28,6 +25,9 @@ from hedgerow.core.noise import NoNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow.running_sums.buffered import BufferedToeplitz
+from hedgerow.running_sums.filters import FilterState
+from hedgerow.running_sums.kinds import factorise
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
 from support.played import run_one
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated import BufferedToeplitz, Kind, ToeplitzRoot, factorise
 from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.case import RELEASES, WHOLE
@@ -24,6 +23,7 @@ from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.privacy.calibrate import gaussian_scale
+from hedgerow.running_sums import BufferedToeplitz, Kind, ToeplitzRoot, factorise
 
 SETTING = Setting(clients=4, experts=3, horizon=40)
 KINDS = get_args(Kind)

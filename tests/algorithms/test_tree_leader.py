@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.silo_games import RANGES
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.correlated.tree_game import TreeGame
@@ -30,6 +29,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.records.build import algorithm_record
+from hedgerow.running_sums.filters import FilterState
 from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
 from support.played import regrets
 

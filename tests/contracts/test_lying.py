@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated.filters import FilterState
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.walks.walk_leader import LeadingClient
 from hedgerow.contracts.games import built, games_of
@@ -20,6 +18,8 @@ from hedgerow.core.broadcast_range import Allowed, Between, Numbers
 from hedgerow.core.games import Games
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow.running_sums.filters import FilterState
+from hedgerow.running_sums.lattice import LatticeEncoder
 
 GAMES = 10_000
 FORMS = dict(variants())

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from hedgerow.algorithms.correlated import Kind, ToeplitzRoot
+from hedgerow.running_sums import Kind, ToeplitzRoot
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 from hedgerow_benchmarks import correlated as benchmark

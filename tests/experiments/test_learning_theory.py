@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.correlated import Independent, ToeplitzRoot
 from hedgerow.core.domain import Ball
 from hedgerow.core.errors import InvalidValue
+from hedgerow.running_sums import Independent, ToeplitzRoot
 from hedgerow_papers.zhang2024.theory import (
     LearningRun,
     LossFacts,

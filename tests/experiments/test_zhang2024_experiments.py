@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.core.errors import Interrupted
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.experiments.experiment import Experiment, Verdict, spent
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow.running_sums.kinds import factorise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow_papers.zhang2024 import figure3, figure4

@@ -23,8 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.algorithms.correlated import Errors, Factorisation, Kind, RunningLeader, factorise
-from hedgerow.algorithms.correlated.banded import inverse_series
+from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.experiments.experiment import (
     Check,
@@ -35,6 +34,8 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
 )
 from hedgerow.experiments.pictures import footer, is_quick
+from hedgerow.running_sums import Errors, Factorisation, Kind, factorise
+from hedgerow.running_sums.toeplitz import inverse_series
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.zhang2024.others import jax_privacy
 

@@ -29,7 +29,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.kinds import Kind, factorise
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.core.lattice import Array
 from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
@@ -40,6 +39,7 @@ from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTabl
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_mu
+from hedgerow.running_sums.kinds import Kind, factorise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD, published_scale

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from math import log, sqrt
 from typing import Any, ClassVar
 
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.rounds import Steps
 from hedgerow.algorithms.shared.noisy_reports import Trust
@@ -14,6 +13,7 @@ from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.lattice import LatticeEncoder
 
 
 def published_scale(epsilon: float, delta: float, sensitivity: float) -> float:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.running_sums.factorisation import Factorisation
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def dynamic_bound(facts: LossFacts, run: LearningRun, factors: Factorisation) ->
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import ToeplitzRoot
+    >>> from hedgerow.running_sums import ToeplitzRoot
     >>> facts = LossFacts(smoothness=1.0, mu=0.5)
     >>> run = LearningRun(rounds=1000, step=0.05, deviation=0.5, distance=2.0)
     >>> terms = dynamic_bound(facts, run, ToeplitzRoot(1000))
@@ -235,7 +235,7 @@ def static_bound(
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import ToeplitzRoot
+    >>> from hedgerow.running_sums import ToeplitzRoot
     >>> facts = LossFacts(smoothness=0.25)
     >>> run = LearningRun(rounds=1000, step=0.5, deviation=0.2, distance=4.0)
     >>> round(static_bound(facts, run, ToeplitzRoot(1000), gap=0.1).total, 3)
@@ -310,7 +310,7 @@ def correlated_wins_below(facts: LossFacts, factors: Factorisation, rounds: int)
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import ToeplitzRoot
+    >>> from hedgerow.running_sums import ToeplitzRoot
     >>> round(correlated_wins_below(LossFacts(smoothness=0.25), ToeplitzRoot(1000), 1000), 4)
     0.0173
     """

@@ -13,9 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import FilterState
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.certificate import Certificate, Channel, trusted_server
@@ -25,6 +22,9 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.filters import FilterState
+from hedgerow.running_sums.lattice import LatticeEncoder
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,6 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.kinds import BUFFERS, Kind, check_kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
@@ -45,6 +42,9 @@ from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.kinds import BUFFERS, Kind, check_kind, factorise
+from hedgerow.running_sums.lattice import LatticeEncoder, memory_of_clients
 
 PROOF = "correlated_noise.md"
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}

@@ -13,9 +13,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.factorisation import UNIT
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.correlated.tree_server import NodeNoise
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import check_interval
@@ -43,6 +40,9 @@ from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import check_budget, expect, positive
 from hedgerow.privacy.budget import given_budget
+from hedgerow.running_sums.factorisation import UNIT
+from hedgerow.running_sums.lattice import LatticeEncoder
+from hedgerow.running_sums.tree import Tree
 
 PROOF = "tree_leader.md"
 STEP = 2.0**-20

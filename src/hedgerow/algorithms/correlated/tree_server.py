@@ -17,8 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.correlated.decoding import ServerState
-from hedgerow.algorithms.correlated.filters import FilterState
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block, Side
@@ -36,6 +34,8 @@ from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState
 from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
+from hedgerow.running_sums.filters import FilterState
+from hedgerow.running_sums.lattice import LatticeEncoder
 
 PADDING = "padding"
 

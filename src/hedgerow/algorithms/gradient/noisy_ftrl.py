@@ -16,8 +16,6 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
-from hedgerow.algorithms.correlated.kinds import Kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.gradient.clipped import Shortened, farthest, finite, known
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
@@ -41,6 +39,8 @@ from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.kinds import Kind, factorise
+from hedgerow.running_sums.lattice import LatticeEncoder, memory_of_clients
 
 PROOF = "noisy_ftrl.md"
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.point": Channel.BROADCASTS}

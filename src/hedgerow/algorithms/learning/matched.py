@@ -8,14 +8,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.signal import lfilter
 
-from hedgerow.algorithms.correlated.buffered import (
+from hedgerow.core.lattice import Array
+from hedgerow.core.validate import at_least, expect
+from hedgerow.running_sums.buffered import (
     BufferedToeplitz,
     gaps_from,
     optimal_gaps,
     residues,
 )
-from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
 
 
 def matched(rounds: int, average: float, buffers: int = 4) -> BufferedToeplitz:
@@ -35,7 +35,7 @@ def matched(rounds: int, average: float, buffers: int = 4) -> BufferedToeplitz:
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import BufferedToeplitz
+    >>> from hedgerow.running_sums import BufferedToeplitz
     >>> usual, own = BufferedToeplitz.optimised(500, error="rms"), matched(500, 0.9)
     >>> averaged_error(own, 0.9) < 0.95 * averaged_error(usual, 0.9)
     True

@@ -13,9 +13,6 @@ from math import inf, isfinite, isinf, log, sqrt
 from typing import Any, ClassVar, Literal, get_args
 
 from hedgerow.algorithms.correlated.decoding import sums_certificate
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.kinds import Kind, check_kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, NotFinite, ShortenedExamples
 from hedgerow.algorithms.learning.model import Model
@@ -57,6 +54,9 @@ from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.kinds import Kind, check_kind, factorise
+from hedgerow.running_sums.lattice import LatticeEncoder
 
 PROOF = "online_sgd.md"
 ANNOUNCED = {"Released.rounds": Channel.TIMING, "Released.model": Channel.BROADCASTS}

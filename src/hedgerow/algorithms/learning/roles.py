@@ -11,7 +11,6 @@ from hedgerow.algorithms.correlated.decoding import (
     DecodingServer,
     ServerState,
 )
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.learning.rounds import LocalRound
 from hedgerow.core.domain import Domain
 from hedgerow.core.lattice import Array
@@ -20,6 +19,7 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Context
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.running_sums.lattice import LatticeEncoder, memory_of_clients
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.filters import Filter, FilterState
 from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.roles import (
     GradientSums,
@@ -22,6 +21,7 @@ from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Context, RunState, Trace
+from hedgerow.running_sums.filters import Filter, FilterState
 
 CHUNK = 64  # rounds that are compiled together, at most
 CHUNK_NUMBERS = 2**18  # in the round sums of these rounds: more do not fit into caches

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import fsum, inf, log, sqrt
+from math import factorial, fsum, inf, log, sqrt
 from typing import Literal
 
 import numpy as np
 import scipy  # its parts are imported when they are used: they are large
 
-from hedgerow.algorithms.correlated.factorisation import Errors
-from hedgerow.algorithms.correlated.filters import Filter, GeometricFilter, Precision
-from hedgerow.algorithms.correlated.geometric import geometric_sum, ramp_sum
-from hedgerow.algorithms.correlated.toeplitz import Toeplitz
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, expect
+from hedgerow.running_sums.factorisation import Errors
+from hedgerow.running_sums.filters import Filter, GeometricFilter, Precision
+from hedgerow.running_sums.toeplitz import Toeplitz
 
 Objective = Literal["max", "rms"]
 
@@ -267,3 +266,77 @@ def _shortened(gaps: Array) -> tuple[float, ...]:
         if (np.diff(short) > 1e-3 * short[:-1]).all() and short[-1] < 1:
             return tuple(short.tolist())
     return tuple(gaps.tolist())
+
+
+# Where n l is small, closed forms of geometric series lose digits; Taylor series in l are used.
+TERMS = 12
+NEAR = 0.3  # |n l| below which the series is used; the first term left out is below 1e-15
+
+
+@cache
+def _moments(rounds: int, ramp: bool) -> tuple[float, ...]:
+    """Return sum of k^i (times 1 - k / n for the ramp) over k < n, for i up to TERMS + 1."""
+    powers = [_power_sum(rounds, i) for i in range(TERMS + 3)]
+    if not ramp:
+        return tuple(float(powers[i]) for i in range(TERMS + 2))
+    return tuple((powers[i] * rounds - powers[i + 1]) / rounds for i in range(TERMS + 2))
+
+
+@cache
+def _power_sum(rounds: int, power: int) -> int:
+    """Return 0^i + 1^i + ... + (n - 1)^i as a whole number: n^(i+1) minus lower sums."""
+    from math import comb
+
+    lower = sum(comb(power + 1, i) * _power_sum(rounds, i) for i in range(power))
+    return (rounds ** (power + 1) - lower) // (power + 1)
+
+
+def _series(logs: Array, rounds: int, ramp: bool) -> tuple[Array, Array]:
+    moments = _moments(rounds, ramp)
+    value, slope = np.zeros_like(logs), np.zeros_like(logs)
+    power = np.ones_like(logs)
+    for i in range(TERMS + 1):
+        value += moments[i] / factorial(i) * power
+        slope += moments[i + 1] / factorial(i) * power
+        power = power * logs
+    return value, slope
+
+
+def geometric_sum(logs: Array, rounds: float) -> tuple[Array, Array]:
+    """Return the sum over k < rounds of exp(k l), and its derivative by l.
+
+    >>> value, slope = geometric_sum(np.log([0.5]), 3)
+    >>> value.tolist(), slope.round(12).tolist()
+    ([1.75], [1.0])
+    """
+    if rounds == inf:
+        one_minus = -np.expm1(logs)
+        return 1 / one_minus, (1 - one_minus) / one_minus**2
+    near = np.abs(logs) * rounds < NEAR
+    far = np.where(near, -1.0, logs)
+    one, last = np.expm1(far), np.expm1(rounds * far)
+    value = last / one
+    slope = (rounds * (last + 1) - value * (one + 1)) / one
+    if not near.any():
+        return value, slope
+    small, small_slope = _series(np.where(near, logs, 0.0), int(rounds), ramp=False)
+    return np.where(near, small, value), np.where(near, small_slope, slope)
+
+
+def ramp_sum(logs: Array, rounds: int) -> tuple[Array, Array]:
+    """Return the sum over k < rounds of (1 - k / rounds) exp(k l), and its derivative by l.
+
+    >>> value, slope = ramp_sum(np.log([0.5]), 2)
+    >>> value.tolist(), slope.tolist()
+    ([1.25], [0.25])
+    """
+    near = np.abs(logs) * rounds < NEAR
+    far = np.where(near, -1.0, logs)
+    plain, plain_slope = geometric_sum(far, rounds)
+    ratio, one_minus = np.exp(far), -np.expm1(far)
+    value = (1 - ratio * plain / rounds) / one_minus
+    slope = (ratio * value - ratio * (plain + plain_slope) / rounds) / one_minus
+    if not near.any():
+        return value, slope
+    small, small_slope = _series(np.where(near, logs, 0.0), rounds, ramp=True)
+    return np.where(near, small, value), np.where(near, small_slope, slope)

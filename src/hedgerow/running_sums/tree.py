@@ -15,10 +15,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import Filter, FilterState, writable
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, expect
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.filters import Filter, FilterState, writable
 
 Decoding = Literal["naive", "least_squares"]
 

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are imported when they are used: they are large
 
-from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import Filter, FilterState, writable
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, expect
+from hedgerow.running_sums.buffered import BufferedToeplitz
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.filters import Filter, FilterState, writable
 
 LONGEST = 2**40  # rounds of an epoch: more than 10^12
 

@@ -17,11 +17,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy  # its parts are imported when they are used: they are large
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation, fixed
-from hedgerow.algorithms.correlated.filters import Filter, MatrixFilter
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.composition import table_cache
+from hedgerow.running_sums.factorisation import Factorisation, fixed
+from hedgerow.running_sums.filters import Filter, MatrixFilter
 
 COARSEST = 64  # rounds below which the iteration starts from scratch
 TOLERANCE = 1e-5  # relative change of v at which the iteration stops

@@ -15,7 +15,10 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import chi2
 
-from hedgerow.algorithms.correlated import (
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.fingerprint import fingerprint
+from hedgerow.core.messages import decode, encode
+from hedgerow.running_sums import (
     Banded,
     BufferedToeplitz,
     Dense,
@@ -28,19 +31,15 @@ from hedgerow.algorithms.correlated import (
     LatticeEncoder,
     ToeplitzRoot,
     Tree,
-    banded,
     buffered,
+    factorisation,
     factorise,
-    participation,
     toeplitz,
 )
-from hedgerow.algorithms.correlated.filters import Precision
-from hedgerow.algorithms.correlated.geometric import geometric_sum, ramp_sum
-from hedgerow.algorithms.correlated.participation import most_shared
-from hedgerow.algorithms.correlated.tree import TreeDecoder
-from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.fingerprint import fingerprint
-from hedgerow.core.messages import decode, encode
+from hedgerow.running_sums.buffered import geometric_sum, ramp_sum
+from hedgerow.running_sums.factorisation import most_shared
+from hedgerow.running_sums.filters import Precision
+from hedgerow.running_sums.tree import TreeDecoder
 
 MAKE: dict[str, Callable[[int], Factorisation]] = {
     **{kind: partial(factorise, kind, buffers=2) for kind in get_args(Kind)},
@@ -211,7 +210,7 @@ def test_the_search_finds_the_best_pattern_of_any_matrix(seed: int) -> None:
 def test_the_search_refuses_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidValue, match="products of columns"):
         most_shared(np.array([[1.0, -0.5], [-0.5, 1.0]]), 2, 1)
-    monkeypatch.setattr(participation, "MOST_BRANCHES", 20)
+    monkeypatch.setattr(factorisation, "MOST_BRANCHES", 20)
     random = np.random.default_rng(0).exponential(size=(40, 40)) ** 4
     with pytest.raises(Unsupported, match="too many cases"):
         most_shared(random.T @ random, 12, 1)
@@ -333,7 +332,7 @@ def test_dense_for_a_thousand_rounds() -> None:
 
 
 def test_dense_is_read_from_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hedgerow.algorithms.correlated import dense
+    from hedgerow.running_sums import dense
 
     monkeypatch.setenv("HEDGEROW_CACHE", str(tmp_path))
     dense.cached_encoding.cache_clear()
@@ -389,8 +388,8 @@ def test_gradient_of_the_buffers(error: Any, rounds: int, buffers: int) -> None:
 def test_gradient_of_the_bands(error: str) -> None:
     logs, age = np.log([0.5, 0.2, 0.1, 0.2]), np.arange(40)
     ramp = np.ones(40) if error == "max" else (40 - age) / 40
-    slope = banded.banded_objective(logs, ramp)[1]
-    numeric = approx_fprime(logs, lambda x: banded.banded_objective(x, ramp)[0], 1e-7)
+    slope = toeplitz.banded_objective(logs, ramp)[1]
+    numeric = approx_fprime(logs, lambda x: toeplitz.banded_objective(x, ramp)[0], 1e-7)
     assert slope == pytest.approx(numeric, abs=1e-5)
 
 

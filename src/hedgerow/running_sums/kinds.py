@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
-from hedgerow.algorithms.correlated.banded import Banded
-from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
-from hedgerow.algorithms.correlated.dense import Dense
-from hedgerow.algorithms.correlated.epochs import Epochs
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.toeplitz import Independent, ToeplitzRoot
-from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect
+from hedgerow.running_sums.buffered import BufferedToeplitz
+from hedgerow.running_sums.dense import Dense
+from hedgerow.running_sums.epochs import Epochs
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.toeplitz import Banded, Independent, ToeplitzRoot
+from hedgerow.running_sums.tree import Tree
 
 Kind = Literal["independent", "banded", "naive_tree", "tree", "epochs", "blt", "root", "dense"]
 BUFFERS = 4

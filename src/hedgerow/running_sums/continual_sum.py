@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.correlated.factorisation import Errors, Factorisation
-from hedgerow.algorithms.correlated.filters import FilterState
-from hedgerow.algorithms.correlated.kinds import Kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.correlated.people import People, Who
-from hedgerow.algorithms.correlated.sum_certificate import sum_certificate
 from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.fingerprint import fingerprint
@@ -32,6 +27,52 @@ from hedgerow.privacy.odometer import DamagedState
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
+from hedgerow.running_sums.factorisation import Errors, Factorisation
+from hedgerow.running_sums.filters import FilterState
+from hedgerow.running_sums.kinds import Kind, factorise
+from hedgerow.running_sums.lattice import LatticeEncoder
+from hedgerow.running_sums.sum_certificate import sum_certificate
+
+LONGEST_ID = 4096  # bits of a whole number; Python writes longer ones slowly, or not at all
+Who = int | str | np.integer[Any]
+
+
+@dataclass
+class People:
+    """How often every person was added, and in which round last. Messages show no ids.
+
+    Ids are kept as text, so 1 and "1" are one person. Nothing else is merged but equal forms of one
+    text (Unicode NFC): "01", " 1" and "a" are not "1" and "A".
+    """
+
+    participations: int
+    separation: int
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def check(self, who: Who, now: int) -> str:
+        """Return the id under which a person is kept; refuse more than was declared."""
+        if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
+            raise InvalidValue("Expected who= to be a whole number or a text.")
+        if isinstance(who, int) and who.bit_length() > LONGEST_ID:
+            raise InvalidValue(f"Expected who= to have at most {LONGEST_ID} bits. Give it as text.")
+        person = normalize("NFC", str(who))
+        count, last = self.seen.get(person, (0, -self.separation))
+        if count >= self.participations:
+            raise InvalidValue(
+                f"This person was already added {self.participations} times, the most that was "
+                "declared (participations=). Nothing was published."
+            )
+        if now - last < self.separation:
+            raise InvalidValue(
+                f"This person was added less than {self.separation} rounds ago, the least "
+                "distance that was declared (separation=). Nothing was published."
+            )
+        return person
+
+    def add(self, person: str, now: int) -> None:
+        """Keep that a person was added."""
+        self.seen[person] = (self.seen.get(person, (0, 0))[0] + 1, now)
+
 
 LONGEST = 2**20  # rounds of a counter without a horizon: the charge for rounding needs one
 _MAGIC, _DIGEST, _LENGTH = b"hedgerow running sum 3\n", 32, 8

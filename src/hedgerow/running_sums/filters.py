@@ -42,7 +42,7 @@ class FilterState:
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import Independent
+    >>> from hedgerow.running_sums import Independent
     >>> Independent(rounds=3).decoder.start((2,))
     FilterState(round=0, memory=array([[0., 0.]]))
     """
@@ -66,7 +66,7 @@ class Filter(ABC):
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import Independent
+    >>> from hedgerow.running_sums import Independent
     >>> decoder = Independent(rounds=3).decoder
     >>> decoder.block(decoder.start(()), [1.0, 2.0, 3.0])[0].tolist()
     [1.0, 3.0, 6.0]

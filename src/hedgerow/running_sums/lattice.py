@@ -14,11 +14,11 @@ from math import floor, inf, nextafter, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.filters import FilterState
 
 MOST_DIGITS = 20
 SHARE = 1e-3  # of the sensitivity: what rounding may cost where digits are chosen
@@ -45,7 +45,7 @@ class LatticeEncoder:
 
     Examples
     --------
-    >>> from hedgerow.algorithms.correlated import BufferedToeplitz, Tree
+    >>> from hedgerow.running_sums import BufferedToeplitz, Tree
     >>> blt = BufferedToeplitz.optimised(rounds=1000)
     >>> LatticeEncoder(blt, width=100, largest=1.0).sensitivity() / blt.sensitivity() < 1.0002
     True
