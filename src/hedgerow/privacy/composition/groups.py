@@ -12,6 +12,7 @@ from functools import cached_property
 from math import exp, expm1, inf, isfinite
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.core.certificate import Certificate, Event, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.rounding import root_up, round_down, round_up
@@ -32,6 +33,12 @@ from hedgerow.privacy.search import closest
 
 _UP = 1 + 2.0**-50  # covers the rounding of the few operations below
 _FARTHEST = 1e4  # the search for epsilon ends here
+_FOLLOWED = 1000  # use the whole trade-off up to this many records
+_LINES, _STARTS = 400, 8000  # how many points of one curve, and of that of a group, are used
+_LEVELS = (1e-2, 1e-8, 1e-16, 1e-20, 1e-25, 1e-50, 1e-150, 1e-300)  # points are close up to these
+_STEEPEST, _LAST = 500.0, 700.0  # the largest epsilons of one curve, and of that of a group
+
+Values = npt.NDArray[np.float64]
 
 
 def _times(count: int, value: float) -> float:
@@ -100,12 +107,13 @@ def _group_delta(epsilon: float, delta: float, k: int) -> float:
 
 @dataclass(frozen=True)
 class Grouped(Symmetric):
-    """The curve of `records` records, from the curve of one record alone.
+    """The curve of `records` records, from the curve of one record alone: its trade-off, repeated.
 
-    delta(epsilon) = (1 + e^e + ... + e^((records - 1) e)) curve.delta(e) with
-    e = epsilon / records, or with a smaller e if that gives less. A composition of n steps for one
-    record is not a composition of n wider steps for several records: another record may differ in
-    other steps.
+    With real e_1, ..., e_k of sum <= epsilon, delta(epsilon) is at most the sum over i of
+    curve.delta(e_i) exp(e_(i+1) + ... + e_k). The least such sum is that of the k-fold trade-off;
+    no rule that uses the curve alone has less (`proofs/mechanisms.md#curves`). A composition of n
+    steps for one record is not a composition of n wider steps for several records: another record
+    may differ in other steps.
 
     >>> curve = Grouped(AdaptiveBoundedRange(0.125, 8), 2)
     >>> curve.epsilon(0.0), round(curve.epsilon(1e-6), 2)
@@ -122,18 +130,49 @@ class Grouped(Symmetric):
     def _delta(self, epsilon: float) -> float:
         if self.pure < inf and epsilon >= self.pure:
             return 0.0
+        at, found = self._points
         if epsilon == inf:  # a curve that never fails has delta 0 there; else any bound holds
-            return self._bound(self._turn) if self.curve.delta(inf) > 0 else 0.0
+            return float(found[-1]) if self.curve.delta(inf) > 0 else 0.0
         each = round_down(Fraction(epsilon) / self.records)
-        return min(self._bound(each), self._bound(min(each, self._turn)))
-
-    def _bound(self, each: float) -> float:
-        return _group_delta(each, self.curve.delta(each), self.records)
+        equal = _group_delta(each, self.curve.delta(each), self.records)
+        right = int(np.searchsorted(at, epsilon))
+        if right == len(at):
+            return min(equal, float(found[-1]))
+        if right == 0:
+            return equal
+        # a chord of a function that is convex in e^epsilon lies above it
+        part = exp(epsilon - at[right]) * expm1(at[right - 1] - epsilon)
+        part = max(0.0, min(1.0, part / expm1(at[right - 1] - at[right]) * (1 - 2.0**-40)))
+        low, high = float(found[right - 1]), float(found[right])
+        return min(equal, (high + (1 - part) * (low - high)) * _UP)
 
     @cached_property
-    def _turn(self) -> float:
-        """Where the bound is about least; beyond it the curve falls too slowly to help."""
-        return min((2 ** (power / 4) for power in range(-40, 41)), key=self._bound)
+    def _points(self) -> tuple[Values, Values]:
+        """Pairs (epsilon, delta), rounded upward; epsilon rises and delta does not.
+
+        From one record to the next, the best line multiplies what an attack detects by e^e and adds
+        curve.delta(e). The lines of all records make one line; every first rate gives a pair.
+        """
+        lines, offsets = _lines(self.curve)
+        if self.records > _FOLLOWED:  # the same line for every record
+            above = lines >= 0
+            pairs = zip(lines[above].tolist(), offsets[above].tolist(), strict=True)
+            total = self.records * lines[above] * _UP
+            raised = np.array([_group_delta(e, d, self.records) for e, d in pairs])
+        else:
+            logs = np.linspace(-745.0, 0.0, 1000)
+            total, raised = _chains(lines, offsets, self.records, np.exp(logs))
+            used = total[(total >= 0) & (raised > 1e-150)]
+            aims = np.linspace(0.0, used.max(initial=0.0), _STARTS)
+            starts = np.exp(np.interp(aims, total[::-1], logs[::-1]))
+            more = _chains(lines, offsets, self.records, starts)
+            total, raised = np.append(total, more[0]), np.append(raised, more[1])
+        at = np.append(total, self.pure)
+        found = np.minimum(1.0, np.append(raised, 0.0))
+        order = np.lexsort((found, at))
+        order = order[at[order] < _LAST]
+        kept = order[_below(np.exp(at[order]), found[order])]
+        return at[kept], found[kept]
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
@@ -150,6 +189,48 @@ class Grouped(Symmetric):
 
     def words(self) -> str:
         return f"{self._quote()} ({self.records} records; for one: {self.curve.words()})"
+
+
+def _below(x: Values, y: Values) -> list[int]:
+    """Which points bound a set of points from below and from the left: x rises, y falls, convex."""
+    kept, turns = [0], [inf]
+    for i in range(1, len(x)):
+        if not (y[i] < y[kept[-1]] and x[i] > x[kept[-1]]):
+            continue
+        while (turn := (y[kept[-1]] - y[i]) / (x[i] - x[kept[-1]])) >= turns[-1]:
+            kept.pop()
+            turns.pop()
+        kept.append(i)
+        turns.append(turn)
+    return kept
+
+
+def _lines(curve: PrivacyCurve) -> tuple[Values, Values]:
+    """The epsilons at which a curve is read, rising, and its deltas there.
+
+    They lie close together where delta is not tiny. Lines that are nowhere the lowest are left out.
+    """
+    ends = [curve.stated()[0], *(curve.epsilon(delta) for delta in (0.0, *_LEVELS))]
+    ends = [min(end, _STEEPEST) for end in ends]
+    above = np.unique(np.concatenate([np.linspace(0.0, end, _LINES) for end in ends]))
+    lines = np.concatenate([-above[:0:-1], above])
+    offsets = np.array([curve.delta(float(line)) for line in lines])
+    kept = _below(np.exp(lines), offsets)
+    return lines[kept], offsets[kept]
+
+
+def _chains(lines: Values, offsets: Values, count: int, found: Values) -> tuple[Values, Values]:
+    """The best line of each record in turn, from some false-alarm rates: their sums and offsets."""
+    slopes = np.exp(lines) * _UP
+    turns = (-np.diff(offsets) / np.diff(slopes))[::-1]
+    total, size, raised = (np.zeros(len(found)) for _ in range(3))
+    with np.errstate(over="ignore", under="ignore"):
+        for _ in range(count):
+            best = len(turns) - np.searchsorted(turns, found)
+            found = np.minimum(1.0, slopes[best] * found + offsets[best])
+            total, size = total + lines[best], size + np.abs(lines[best])
+            raised = (slopes[best] * raised + offsets[best]) * _UP * _UP
+    return total + size * count * 2.0**-52, raised
 
 
 def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) -> PrivacyCurve:
