@@ -50,7 +50,7 @@ def test_every_cited_proof_exists(name: str) -> None:
     proofs += [] if algorithm.regret_bound is None else [algorithm.regret_bound.proof]
     for proof in proofs:
         if proof is not None:
-            assert proof.anchor in anchors(PROOFS / proof.file), f"{proof.words()} does not exist"
+            assert proof.anchor in anchors(PROOFS[proof.file]), f"{proof.words()} does not exist"
 
 
 def test_proofs_named_in_docstrings_exist() -> None:
@@ -59,11 +59,11 @@ def test_proofs_named_in_docstrings_exist() -> None:
         cited |= set(re.findall(r"proofs/(\w+\.md)#([\w-]+)", source.read_text(encoding="utf-8")))
     assert cited
     for file, anchor in cited:
-        assert anchor in anchors(PROOFS / file), f"proofs/{file}#{anchor}"
+        assert anchor in anchors(PROOFS[file]), f"proofs/{file}#{anchor}"
 
 
 def test_links_in_proofs_and_readme_resolve() -> None:
-    for document in (*ROOT.glob("*.md"), *(PROOFS).glob("*.md")):
+    for document in (*ROOT.glob("*.md"), *PROOFS.values()):
         for target in re.findall(r"\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
             path, _, anchor = target.partition("#")
             file = document if not path else document.parent / path
@@ -72,10 +72,7 @@ def test_links_in_proofs_and_readme_resolve() -> None:
                 assert anchor in anchors(file), f"{document.name} links to {target}"
 
 
-PROOF_FILES = sorted(PROOFS.glob("*.md"))
-
-
-@pytest.mark.parametrize("proof", PROOF_FILES, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", PROOFS.values(), ids=lambda proof: proof.name)
 def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
     """Every identifier in backticks in a table under the word Symbols occurs in the source."""
     _, _, listed = proof.read_text(encoding="utf-8").partition("\n## Symbols\n")
@@ -92,7 +89,7 @@ def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
     assert named <= known, f"{proof.name} names {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("proof", PROOF_FILES, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", PROOFS.values(), ids=lambda proof: proof.name)
 def test_proofs_can_be_read_in_a_terminal(proof: Path) -> None:
     lines = proof.read_text(encoding="utf-8").splitlines()
     assert [number for number, line in enumerate(lines, 1) if len(line) > 130] == []

@@ -24,16 +24,16 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
+from hedgerow import proofs
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.suite import CONTRACTS
-from hedgerow.core.certificate import Guarantee
+from hedgerow.core.certificate import Guarantee, Proof
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.experiment import TextTable
 from hedgerow_papers.stored import stored
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PROOFS = ROOT / "src" / "hedgerow" / "proofs"
 SETTING = Setting(clients=10, experts=100, horizon=512)
 BLOCK = re.compile(r"(<!-- run:([^\n]+?) -->\n)(.*?)(<!-- end(?::\w+)? -->)", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -107,8 +107,12 @@ def some_guarantees(document: Path) -> str:
     return _guarantees(document, SOME)
 
 
+def _link(proof: Proof, document: Path) -> str:
+    file = str(proofs.found()[proof.file.removesuffix(".md")])
+    return f"{Path(os.path.relpath(file, document.parent)).as_posix()}#{proof.anchor}"
+
+
 def _guarantees(document: Path, names: Sequence[str]) -> str:
-    link = Path(os.path.relpath(PROOFS, document.parent)).as_posix()
     columns = (
         "algorithm",
         "trust",
@@ -128,9 +132,7 @@ def _guarantees(document: Path, names: Sequence[str]) -> str:
             f"{algorithm.name}: one column for two different guarantees"
         )
         claimed = "" if peer.claimed is None else peer.claimed.words()
-        proof = (
-            "" if peer.proof is None else f"[proof]({link}/{peer.proof.file}#{peer.proof.anchor})"
-        )
+        proof = "" if peer.proof is None else f"[proof]({_link(peer.proof, document)})"
         row = [
             algorithm.name,
             certificate.trust,

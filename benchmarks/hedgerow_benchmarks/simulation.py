@@ -16,8 +16,6 @@ from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
-from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.cover_dartboard import CoverDartboard
@@ -31,7 +29,6 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.combination import Combination
@@ -47,6 +44,9 @@ from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, peak_mebibytes
 from hedgerow_benchmarks.repeating import Repeating, losses
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 SUM = "losses.sum()"
 SIZE = (10, 2**17, 100)  # clients, rounds, experts

@@ -5,13 +5,14 @@ experiments.
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
 import hedgerow
-from hedgerow import privacy
+from hedgerow import privacy, proofs
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow_papers.stored import stored
 
@@ -20,6 +21,7 @@ ROOMS = {
     "algorithms": "Algorithms",
     "environments": "Environments",
     "studies": "Run and compare",
+    "running_sums": "Running sums",
     "engines": "Play",
     "core": "Certificates, settings, loss families, errors",
     "privacy": "Privacy",
@@ -87,12 +89,17 @@ def api_pages() -> dict[str, str]:
     return pages
 
 
+PROOF_FOLDERS = r"(src/hedgerow|papers/hedgerow_papers)/proofs/"
+
+
+def beside_each_other(text: str) -> str:
+    """The text of a proof with links to the proofs that are beside it in the built pages."""
+    return re.sub(rf"\]\((\.\./)+{PROOF_FOLDERS}", "](", text)
+
+
 def proof_pages() -> dict[str, str]:
-    """The proofs, as they are in the package."""
-    return {
-        file.name: file.read_text(encoding="utf-8")
-        for file in sorted((PACKAGE / "proofs").glob("*.md"))
-    }
+    """The proofs of the package and of the papers; the pages are beside each other."""
+    return {f"{name}.md": beside_each_other(proofs.read(name)) for name in proofs.names()}
 
 
 def experiment_pages() -> dict[str, str]:
@@ -182,7 +189,7 @@ def proofs_of_this_build(app: Sphinx, page: str, source: list[str]) -> None:
     themselves.
     """
     del app, page
-    source[0] = source[0].replace("](../src/hedgerow/proofs/", "](proofs/")
+    source[0] = re.sub(rf"\]\(\.\./{PROOF_FOLDERS}", "](proofs/", source[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -3,8 +3,6 @@ from .algorithms.baselines.gradient_descent import GradientDescent as GradientDe
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
-from .algorithms.correlated.tree_hedge import TreeHedge as TreeHedge
-from .algorithms.correlated.tree_leader import TreeLeader as TreeLeader
 from .algorithms.dartboard.private_hedge import PrivateHedge as PrivateHedge
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboard
@@ -24,7 +22,6 @@ from .algorithms.sparse_vector.doubling import Doubling as Doubling
 from .algorithms.sparse_vector.potential import Potential as Potential
 from .algorithms.sparse_vector.sparse_vector import SparseVector as SparseVector
 from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
-from .algorithms.walks.walk_batches import WalkBatches as WalkBatches
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
 from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS

@@ -20,6 +20,7 @@ from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 
 SETTING = {"clients": 3, "experts": 5, "horizon": 61}
 
@@ -101,7 +102,7 @@ def _regret(spec: AlgorithmSpec, clients: int) -> Estimate:
         (hr.FollowTheLeader(every=50), 20.0),
         (hr.RunningLeader(epsilon=100.0, every=50), 5.0),
         (hr.Hedge(every=50), 1.0),
-        (hr.TreeLeader(epsilon=100.0, every=50, padding=False), 5.0),
+        (TreeLeader(epsilon=100.0, every=50, padding=False), 5.0),
     ],
     ids=lambda value: getattr(value, "__class__", value).__name__,
 )

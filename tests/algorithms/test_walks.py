@@ -29,6 +29,7 @@ from hedgerow.engines.simulate import EngineName
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.privacy.curves import GaussianDP
+from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 FORMS: dict[str, WalkLeader] = {
     "slot": WalkLeader(reports="slot"),
@@ -417,7 +418,7 @@ def test_sleeping_experts_need_one_range() -> None:
         assert (Feature.SLEEPING_EXPERTS in supports) == allowed
 
 
-@pytest.mark.parametrize("spec", [hr.WalkLeader, hr.WalkBatches])
+@pytest.mark.parametrize("spec", [hr.WalkLeader, WalkBatches])
 def test_a_silent_silo_does_not_look_good(spec: Any) -> None:
     """Losses .9 and .6; the first is silent in every second round. Silence is no loss of 0."""
     rounds = 400

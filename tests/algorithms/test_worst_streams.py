@@ -21,6 +21,7 @@ from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 
 
 class Louder(SeededNoise):
@@ -62,8 +63,8 @@ class Worst:
 
 
 STREAMS = {
-    "tree_hedge": Worst(hr.TreeHedge(mu=2.0), one_good(256, 64), 0.8, 1.1),
-    "tree_hedge, pure": Worst(hr.TreeHedge(epsilon=8.0), one_good(256, 8), 0.6, 1.0),
+    "tree_hedge": Worst(TreeHedge(mu=2.0), one_good(256, 64), 0.8, 1.1),
+    "tree_hedge, pure": Worst(TreeHedge(epsilon=8.0), one_good(256, 8), 0.6, 1.0),
     "walk_leader": Worst(hr.WalkLeader(mu=2.0), one_good(250, 16, 0.4), 0.45, 0.75, 100),
 }
 

@@ -158,6 +158,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "follow_the_leader",
         "gao2024_fed_svt",
         "hedge",
+        "jacobsen2025_walk_batches",
         "phased_selection",
         "potential",
         "random_prefix",

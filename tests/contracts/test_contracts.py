@@ -72,6 +72,7 @@ IN_THE_QUICK_SUITE = {
     "asi2023_potential": OF_EVERY_FORM,
     "asi2023_sparse_vector": OF_EVERY_FORM,
     "gao2024_fed_dp_ope_stoch": OF_EVERY_FORM,
+    "jacobsen2025_walk_batches": ALIKE,
     "zhang2024_online_sgd": (*ALIKE, "sensitivities hold"),
     # its server is that of sparse_vector, with other thresholds
     "doubling": tuple(
@@ -144,6 +145,7 @@ SECURE_IN_THE_QUICK_SUITE = {
     "sparse_vector": tuple(c for c in ON_BOTH_SOURCES if c != "exact ratio below certificate"),
     "tree_hedge": (),
     "tree_leader": (),
+    "jacobsen2025_walk_batches": (),
     "walk_batches": (),
     "walk_leader": tuple(c for c in ON_BOTH_SOURCES if c != "sensitivities hold"),
     "walk_meta": ALIKE,

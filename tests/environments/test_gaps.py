@@ -24,6 +24,7 @@ from hedgerow.records.schema import read_record
 from hedgerow.studies.config import from_table, to_table
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 
 NAN = np.nan
 BLOCKS: dict[str, Any] = {
@@ -283,7 +284,7 @@ def test_a_learner_says_what_is_wrong_with_sleep(tmp_path: Path) -> None:
     with pytest.raises(hr.InvalidValue, match=r"loss at \(1, 0\)"):
         learner.observe([[0.0, 0.0], [NAN, 0.0]])
     with pytest.raises(hr.Unsupported, match="tree_hedge does not support sleeping experts"):
-        hr.Learner(hr.TreeHedge(), **game, sleeping=True)
+        hr.Learner(TreeHedge(), **game, sleeping=True)
     record = read_record(hr.record_deployment(learner, tmp_path / "live", title="Gaps"))
     check_certificates(record, tmp_path / "live")
     assert record.algorithms[0].choices["sleeping"] is True

@@ -17,7 +17,7 @@ from hedgerow.core.lattice import exact_scales
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.privacy import AdditiveNoise, GaussianNoise, KNorm
 from hedgerow.privacy.mechanisms.sparse import Comparison
-from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
+from hedgerow_papers.agarwal2017.printed_leader import AgarwalTreeLeader
 
 SIZE: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 8}
 SETTING = hr.Setting(**SIZE)

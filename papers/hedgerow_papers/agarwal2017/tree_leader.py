@@ -1,87 +1,290 @@
-"""The tree-perturbed leader with the printed noise (Agarwal and Singh 2017, Theorem 3.5)."""
+"""The tree-perturbed leader: follow the leader on running sums from a tree of noisy sums.
+
+This is the prior work of Agarwal and Singh (2017), with a trusted server. Privacy and regret are
+proven in `proofs/tree_leader.md`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import log, sqrt
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, get_args
 
-from hedgerow.algorithms.correlated.tree_game import TreeGame
-from hedgerow.algorithms.correlated.tree_leader import Aim, TreeLeader
-from hedgerow.core.certificate import Certificate
-from hedgerow.core.protocol import Algorithm, SpecTraits
+import numpy as np
+
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.correlated.running_leader import (
+    ANNOUNCED,
+    ClientState,
+    FilteringClient,
+    Leader,
+    regret_bound,
+)
+from hedgerow.algorithms.correlated.silo_games import silo_games
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
+from hedgerow.core.block import Block
+from hedgerow.core.broadcast_range import Between, Planned
+from hedgerow.core.certificate import Certificate, Proof
+from hedgerow.core.environment import Feature
+from hedgerow.core.games import Games
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Gains, Linear
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
-from hedgerow.privacy.curves import ApproximateDP
+from hedgerow.core.validate import at_least, expect, one_of
+from hedgerow.privacy.budget import given_budget
+from hedgerow.privacy.calibrate import gaussian_scale
+from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow_papers.agarwal2017.tree_game import (
+    PROOF,
+    Reports,
+    Sensitivity,
+    TreeGame,
+    check_choices,
+    fill_in_budget,
+)
+from hedgerow_papers.agarwal2017.tree_server import PADDING, SumReporter, TreeServer
+
+Aim = Literal["min_noise", "min_regret"]
+DELTA = 1e-6
 
 
 @dataclass(frozen=True)
-class AgarwalTreeLeader(TreeLeader):
-    """The tree-perturbed leader with the printed noise. `TreeLeader` needs less: use that.
+class LeaderServer(TreeServer):
+    """Sends the expert with the smallest noisy running sum."""
 
-    The certificate states what the noise of Theorem 3.5 really costs beside what the paper claims.
+    def say(self, sums: Array, wait: int) -> Leader:
+        return Leader(wait, int(np.argmin(sums)))
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        """Play many exchanges at once; the clients play."""
+        ahead, clients = self.ahead(run, block, source), run.clients
+        leaders = np.append(clients.expert[:1], np.argmin(ahead.sums, axis=1))
+        expert = np.full_like(clients.expert, leaders[-1])
+        clients = ClientState(expert, ahead.losses, clients.uploads, clients.memory)
+        plays = leaders[ahead.spans(block.rounds)]
+        everyone = np.broadcast_to(plays[:, None], block.losses.shape[:2])
+        return ahead.after(run, clients, block.rounds), Trace(everyone, len(ahead.due))
+
+
+@dataclass(frozen=True)
+class TreeLeader(AlgorithmSpec):
+    r"""Follow the expert with the smallest noisy running sum, from a tree of noisy sums.
+
+    A trusted server keeps the sums over dyadic intervals with Gaussian noise. A running sum is put
+    together from at most $h = \lceil \log_2 T \rceil$ of them, and further draws are added so that
+    every running sum has the noise of $h$ draws. Gains are followed by the largest sum.
+
+    It is the prior work that newer algorithms are compared with. `RunningLeader` has less noise at
+    the same budget, and also works without a trusted server. The horizon must be known.
 
     Parameters
     ----------
     epsilon, delta
-        The claimed budget, epsilon in [1e-6, 1e6] and delta in (0, 1). Default: 1 and 1e-6.
+        The budget, epsilon in [1e-6, 1e6] and delta in (0, 1). Default: 1 and 1e-6.
+    mu
+        The budget in Gaussian DP, instead of epsilon and delta. inf: no budget; with
+        aim="min_noise" this is follow the leader, and nothing is protected.
     aim
-        "min_regret" (default): both terms of Theorem 3.5. "min_noise": only the one that privacy
-        needs.
+        "min_noise" (default): the least noise that the budget needs. "min_regret": at least the
+        noise with the smallest regret bound, even if the budget needs less.
     every
         Rounds between two exchanges: from 1 (default) to the horizon.
-    padding, reports
-        As for `TreeLeader`.
+    padding
+        Whether every running sum gets the same amount of noise (default), as the paper has it.
+        False: no further draws; expert 0 is played until the first exchange.
+    reports
+        "each" (default): every client reports all experts. "silo": client i reports its own
+        number, that of expert i, and deciders play.
     sensitivity
-        How far one person moves the vector of all charges of a round, in the l2 norm. None
-        (default): a whole record is protected, by the ranges of the loss family.
+        How far one person moves the vector of all charges of a round, in the l2 norm: a number, or
+        one for each round, where each node has noise for its own rounds (then padding must be
+        False). None (default): a whole record is protected, by the ranges of the loss family.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every` (default).
+        They are further leaves of the tree.
 
     Guarantee
     ---------
     One record of one client in one round, or with `sensitivity` the part of one person in one
-    round, is protected from the public and from other clients, even if all of them collude, with
-    the certified (epsilon, delta). The server is trusted. Proof: `proofs/tree_leader.md#privacy`.
+    round, is protected from the public and from other clients, even if all of them collude. The
+    server is trusted. Proof: `proofs/tree_leader.md#privacy`.
 
     Examples
     --------
-    >>> built = AgarwalTreeLeader(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(built.certificate.peer.curve.words())
-    epsilon = 0.07408, delta = 1e-6
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=1, experts=24, horizon=148)
+    >>> algorithm = TreeLeader(mu=1.0).build(setting)
+    >>> round(algorithm.parameters["deviation"], 2)  # sqrt(24) * 8 / mu
+    39.19
+    >>> algorithm.certificate.peer.curve
+    GaussianDP(mu=1.0)
 
     References
     ----------
-    Agarwal and Singh 2017, Algorithms 2 and 3, Theorem 3.5.
+    Agarwal and Singh 2017, Algorithms 2 and 3.
     """
 
-    traits: ClassVar[SpecTraits] = TreeLeader.traits
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        meanings={
+            "mu": "budget of Gaussian DP",
+            "aim": "least noise, or least regret bound",
+            "padding": "every running sum has the same amount of noise",
+            "reports": "each client about all experts, or a silo about its own",
+            "sensitivity": "declared l2 move of the charges of one round by one person",
+            "draws": "draws of noise in a padded running sum",
+            "deviation": "largest standard deviation of the noise of a running sum",
+            **MEANINGS,
+        },
+        families=(Linear, Gains),
+    )
 
-    mu: float | None = field(default=None, init=False, repr=False)
-    aim: Aim = "min_regret"
-    early: bool = field(default=False, init=False, repr=False)
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    aim: Aim = "min_noise"
+    every: int = 1
+    padding: bool = True
+    reports: Reports = "each"
+    sensitivity: Sensitivity | None = None
+    early: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        rule = "to be one number: the paper has none that differs by round"
-        expect(not isinstance(self.sensitivity, tuple), "sensitivity", self.sensitivity, rule)
+        fill_in_budget(self, DELTA)
+        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+        expect(self.delta != 0, "delta", self.delta, text)
+        one_of(self, aim=get_args(Aim))
+        at_least("every", self.every, 1)
+        if isinstance(self.sensitivity, list | np.ndarray):
+            object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))
+        check_choices(self.reports, self.sensitivity)
+        own = isinstance(self.sensitivity, tuple)
+        rule = "to be True with aim='min_regret': its bound needs equal noise in every running sum"
+        expect(self.padding or self.aim == "min_noise", "padding", self.padding, rule)
+        rule = "to be False where sensitivity has a number for each round: noise differs by node"
+        expect(not (own and self.padding), "padding", self.padding, rule)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(super().resolve(setting), name="agarwal2017_tree_leader")
+        schedule = Schedule.of(self.every, self.early)
+        game = TreeGame(setting, schedule, self.reports, self.sensitivity)
+        noise, experts = self.noise(game), setting.experts
+        server = LeaderServer(
+            experts,
+            schedule,
+            game.encoder,
+            noise,
+            game.draws,
+            self.padding,
+            isinstance(setting.family, Gains),
+            game.own_scales(),
+        )
+        playing = setting.deciders is None
+        plain = playing and isinstance(setting.family, Linear)
+        errors = _errors(game, server)
+        return Algorithm(
+            name="tree_leader",
+            setting=setting,
+            client=FilteringClient(experts)
+            if playing
+            else SumReporter(1 if game.silo else experts),
+            server=server,
+            decider=None if playing else FilteringClient(experts),
+            certificate=self.certificate(game, noise),
+            upload=LossSums,
+            broadcast=Leader,
+            broadcasts={"rounds": Planned(schedule), "expert": Between(0, experts - 1)},
+            combine="each" if game.silo else "sum",
+            ranges=sums_of_losses(setting, 1 if game.silo else experts),
+            closing=game.closing,
+            supports=frozenset()
+            if playing
+            else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
+            advance=server.advance if playing else None,
+            common_play=attrgetter("expert") if playing else None,
+            regret_bound=self._bound(game, errors),
+            reference=FollowTheLeader(self.every, self.early).build(setting) if plain else None,
+            free_noise=frozenset({PADDING} if self.padding and noise is not None else ()),
+            parameters={
+                "draws": game.draws,
+                "deviation": float(errors.max()),
+                **schedule.shown(setting),
+            },
+        )
+
+    def noise(self, game: TreeGame) -> GaussianNoise | None:
+        """The noise of a node; the sensitivity is that of all releases of the game together."""
+        scale = self.scale(game)
+        if self.aim == "min_regret":
+            scale = max(scale, self.least_regret(game))
+        return GaussianNoise("node", scale, game.moved()) if scale > 0 else None
 
     def scale(self, game: TreeGame) -> float:
-        assert self.epsilon is not None
-        assert self.delta is not None
-        change = game.moved() / sqrt(game.draws)
-        return change / self.epsilon * game.draws * log(game.draws / self.delta)
+        """The scale of a node that the budget needs."""
+        budget = given_budget(self.epsilon, self.delta, self.mu)
+        return 0.0 if budget is None else gaussian_scale(budget, game.moved())
 
     def least_regret(self, game: TreeGame) -> float:
-        """The first term of Theorem 3.5."""
-        return game.diameter * sqrt(game.batches / (sqrt(game.setting.experts) * game.draws))
+        """The scale of a node that minimises the regret bound."""
+        return game.clients * game.span * sqrt(game.squares / (2 * game.draws))
 
     def certificate(
         self, game: TreeGame, noise: GaussianNoise | None, **labels: Any
     ) -> Certificate:
-        assert self.epsilon is not None
-        assert self.delta is not None
-        claimed = ApproximateDP(self.epsilon, self.delta)
-        return super().certificate(game, noise, calibration="published", claimed=claimed, **labels)
+        curve = GaussianDP(0.0) if noise is None else noise.curve
+        quoted = curve if self.delta is None else Quoted(curve, self.delta)
+        return game.certificate(quoted, noise, ANNOUNCED, "shifts", **labels)
+
+    def _bound(self, game: TreeGame, errors: Array) -> RegretBound | None:
+        """The bound per client; where deciders play, nothing ties their charges to reports."""
+        setting, span = game.setting, game.span
+        if setting.deciders is not None or not errors.any():
+            return None
+        if self.padding:
+            value = padded_bound(setting, game.schedule, float(errors[0]) / span)
+        else:
+            value = regret_bound(setting, game.schedule, errors / span)
+        return RegretBound(span * value, "oblivious", Proof(PROOF, "leader"))
+
+    def audit_variants(self) -> tuple[TreeLeader, ...]:
+        return (replace(self, every=1),)  # the noise is used whatever the budget is
+
+    def games(self) -> Games | None:
+        return silo_games(self.sensitivity) if self.reports == "silo" else None
+
+
+def padded_bound(setting: Setting, schedule: Schedule, deviation: float) -> float:
+    """Bounds the expected regret per client if all running sums have one standard deviation.
+
+    The losses are in [0, 1] and fixed in advance.
+
+    >>> setting = Setting(clients=1, experts=10, horizon=1000)
+    >>> found = padded_bound(setting, Schedule(1), sqrt(500.0))
+    >>> round(found, 1) == round(sqrt(4 * 1000 * log(10)), 1)
+    True
+    """
+    if setting.experts == 1:
+        return 0.0
+    squares = setting.clients**2 * schedule.squares(setting.rounds)
+    spread = deviation + squares / (2 * deviation)
+    return min(float(setting.rounds), sqrt(2 * log(setting.experts)) * spread / setting.clients)
+
+
+def _errors(game: TreeGame, server: TreeServer) -> Array:
+    """The standard deviations of the running sums after each exchange."""
+    count = game.tree.rounds
+    if server.releasing is None:
+        return np.zeros(count)
+    scale = server.releasing.scale
+    if server.padding:
+        return np.full(count, scale * sqrt(game.draws))
+    if not server.scales:
+        return scale * game.tree.error_by_round()
+    squares = np.zeros(count + 1)  # of a running sum: its last node, and what is before it
+    for end in range(1, count + 1):
+        squares[end] = server.scales[end - 1] ** 2 + squares[end & (end - 1)]
+    return scale * np.sqrt(squares[1:])

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
-from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
@@ -32,7 +30,9 @@ from hedgerow.experiments.experiment import (
 )
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
+from hedgerow_papers.agarwal2017.printed_leader import AgarwalTreeLeader
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 
 EPSILON, DELTA, HORIZON, EVERY, GAP = 1.0, 1e-6, 8192, 8, 0.3
 EXPERTS = (2, 8, 32, 128, 512)

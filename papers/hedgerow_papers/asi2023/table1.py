@@ -17,7 +17,6 @@ from math import log, sqrt
 from pathlib import Path
 from typing import Any
 
-from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -29,6 +28,7 @@ from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA, EXPERTS, HORIZON, QUICK = 1.0, 1e-6, 100, 2048, 512

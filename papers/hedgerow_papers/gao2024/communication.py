@@ -21,8 +21,6 @@ from typing import Any
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
-from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
@@ -34,7 +32,6 @@ from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.forecasts import ClassForecasts
@@ -44,7 +41,10 @@ from hedgerow.evaluation.summary import digits
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 EPSILON, DELTA, RHO = 10.0, 1e-6, 0.05
 CLIENTS, EXPERTS, HORIZON, CLASSES = 10, 100, 512, 10

@@ -24,9 +24,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from hedgerow.algorithms.walks.batch_sizes import gap_survival, size_at_most, size_law
-from hedgerow.algorithms.walks.delays import Delays, Rule, published
-from hedgerow.algorithms.walks.walk_batches import WalkBatches, batches, leads, mixture
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.noise import SeededNoise
 from hedgerow.environments.drawn.stochastic import Bernoulli
@@ -36,6 +33,15 @@ from hedgerow.experiments.pictures import is_quick
 from hedgerow.privacy.curves import GaussianDP, GaussianMixture, trade_off
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.jacobsen2025.batch_sizes import gap_survival, size_at_most, size_law
+from hedgerow_papers.jacobsen2025.delays import Delays, Rule, published
+from hedgerow_papers.jacobsen2025.walk_batches import (
+    JacobsenWalkBatches,
+    WalkBatches,
+    batches,
+    leads,
+    mixture,
+)
 
 MU, EXPERTS, TOLERANCE, HORIZON = 1.0, 25, 0.01, 10_000
 SCALE = sqrt(EXPERTS) / MU
@@ -56,7 +62,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     stream = Bernoulli(clients=1, experts=EXPERTS, horizon=HORIZON, gap=0.05)
     entries = (
         Entry(LEADER, WalkLeader(mu=MU)),
-        Entry(BATCHES, WalkBatches(mu=MU, tolerance=TOLERANCE, rule="published")),
+        Entry(BATCHES, JacobsenWalkBatches(mu=MU, tolerance=TOLERANCE)),
         Entry(SHARP, WalkBatches(mu=MU, tolerance=TOLERANCE)),
     )
     title = f"Walks with and without batches, d = {EXPERTS}, T = {HORIZON}"

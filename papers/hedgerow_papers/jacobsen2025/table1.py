@@ -31,7 +31,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.forecasters import PUBLISHED as LEARNERS
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
@@ -42,6 +41,7 @@ from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTabl
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 
 STATES = {"NM": "New Mexico", "PA": "Pennsylvania", "CA": "California"}
 MUS = (inf, 1.0, 0.5, 0.25)

@@ -22,8 +22,6 @@ from typing import Any
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
-from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -31,7 +29,6 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.setting import Setting
@@ -42,6 +39,9 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 HORIZON, DELTA = 512, 1e-6
 NOW, OPEN = "sparse_vector", "the leader (not private)"

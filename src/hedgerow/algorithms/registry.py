@@ -33,10 +33,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
             "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard"
         ),
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
-        "tree_hedge": "hedgerow.algorithms.correlated.tree_hedge:TreeHedge",
-        "tree_leader": "hedgerow.algorithms.correlated.tree_leader:TreeLeader",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
-        "walk_batches": "hedgerow.algorithms.walks.walk_batches:WalkBatches",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
         "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
     },

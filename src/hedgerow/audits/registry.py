@@ -25,10 +25,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "running_leader": "hedgerow.audits.cases.running_leader:cases",
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
-        "walk_batches": "hedgerow.audits.cases.walks:cases",
         "walk_leader": "hedgerow.audits.cases.walks:cases",
-        "tree_hedge": "hedgerow.audits.cases.trees:cases",
-        "tree_leader": "hedgerow.audits.cases.trees:cases",
         "walk_meta": "hedgerow.audits.cases.walks:cases",
     },
 )

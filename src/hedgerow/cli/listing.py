@@ -21,7 +21,7 @@ from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
-PRINTED = "for comparison, as printed in papers"
+PRINTED = "for comparison, from papers"
 # Headings of the short list, by the package of a class or the start of an experiment's ID.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 _TABLE = """
     alpha α beta β gamma γ delta δ zeta ζ eta η theta θ kappa κ lambda λ mu μ nu ν xi ξ pi π
@@ -28,13 +30,26 @@ NAMED = r"\\(?:text|mathrm|mathbb|mathcal|mathbf|operatorname|textbf)\{([^{}]*)\
 FRACTION = r"\\[td]?frac\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"
 
 
+def found() -> dict[str, Traversable]:
+    """All proofs by name: those of the package and of the entry points `hedgerow.proofs`.
+
+    An entry point names a package that holds Markdown files.
+    """
+    plugins = (point.module for point in entry_points(group="hedgerow.proofs"))
+    all_files: dict[str, Traversable] = {}
+    for package in (__name__, *sorted(plugins)):
+        for file in files(package).iterdir():
+            if file.name.endswith(".md"):
+                name = file.name.removesuffix(".md")
+                if name in all_files:
+                    raise ValueError(f"The proof {name!r} of {package} has the name of another.")
+                all_files[name] = file
+    return dict(sorted(all_files.items()))
+
+
 def names() -> list[str]:
     """All proofs by name."""
-    return sorted(
-        file.name.removesuffix(".md")
-        for file in files(__name__).iterdir()
-        if file.name.endswith(".md")
-    )
+    return list(found())
 
 
 def read(name: str, anchor: str | None = None) -> str:
@@ -43,7 +58,7 @@ def read(name: str, anchor: str | None = None) -> str:
     >>> read("sparse_vector", "whole-algorithm").splitlines()[0]
     '## Whole algorithm'
     """
-    text = (files(__name__) / f"{name}.md").read_text(encoding="utf-8")
+    text = found()[name].read_text(encoding="utf-8")
     return text if anchor is None else section(text, anchor)
 
 

@@ -26,8 +26,6 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
-from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -36,7 +34,6 @@ from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.environment import Environment
@@ -219,14 +216,6 @@ def candidates() -> list[Candidate]:
                     talk,
                     delta,
                 ),
-                Candidate(
-                    f"tree_hedge{rare}{more}",
-                    "tree_hedge",
-                    TreeHedge(**budget, every=every),
-                    "central",
-                    talk,
-                    delta,
-                ),
             ]
         local = PhasedSelection(**budget, trust="local")
         found.append(
@@ -246,10 +235,6 @@ def candidates() -> list[Candidate]:
         known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
         found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
     for talk, every in zip(TALKS, EVERY, strict=True):
-        label = f"tree_leader{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
-        tree = TreeLeader(epsilon=EPSILON, delta=DELTA, every=every)
-        found.append(Candidate(label, "tree_leader", tree, "central", talk, DELTA))
-    for talk, every in zip(TALKS, EVERY, strict=True):
         label = f"private_hedge{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
         drawn = PrivateHedge(epsilon=EPSILON, delta=DELTA, every=every)
         found.append(Candidate(label, "private_hedge", drawn, "central", talk, DELTA))
@@ -264,9 +249,6 @@ def candidates() -> list[Candidate]:
             label = f"{name}, trust={trust}, delta={DELTA:g}"
             walk = kind(epsilon=EPSILON, delta=DELTA, trust=trust)
             found.append(Candidate(label, name, walk, trust, TALKS[0], DELTA))
-    batched = WalkBatches(epsilon=EPSILON, delta=DELTA)
-    label = f"walk_batches, delta={DELTA:g}"
-    found.append(Candidate(label, "walk_batches", batched, "local", TALKS[0], DELTA))
     shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
     label = f"phased_selection, trust=distributed, delta={DELTA:g}"
     return [

@@ -17,8 +17,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 
 if TYPE_CHECKING:
-    from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
-    from hedgerow.algorithms.correlated.tree_leader import TreeLeader
+    from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+    from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 
 ROUNDS = 9  # eight exchanges: the first record is in the nodes of 1, 2, 4 and 8 batches
 CHOICES = {"every": 1, "reports": "each", "sensitivity": None}

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from hedgerow.algorithms.walks.delays import Delays, reflection
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least
+from hedgerow_papers.jacobsen2025.delays import Delays, reflection
 
 EXACT = 64  # batches up to this size have a probability each; later groups grow by a tenth
 CELLS = 512  # of the integral over the gap

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.tree_server import NodeNoise
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import (
@@ -43,6 +42,7 @@ from hedgerow.privacy.budget import given_budget
 from hedgerow.running_sums.factorisation import UNIT
 from hedgerow.running_sums.lattice import LatticeEncoder
 from hedgerow.running_sums.tree import Tree
+from hedgerow_papers.agarwal2017.tree_server import NodeNoise
 
 PROOF = "tree_leader.md"
 STEP = 2.0**-20

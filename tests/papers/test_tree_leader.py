@@ -12,11 +12,8 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.correlated.silo_games import RANGES
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
-from hedgerow.algorithms.correlated.tree_game import TreeGame
-from hedgerow.algorithms.correlated.tree_leader import TreeLeader, padded_bound
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.cases.trees import cases
 from hedgerow.audits.runner import AuditRow
 from hedgerow.audits.runner import examine as attack
 from hedgerow.contracts.suite import CONTRACTS, examine
@@ -30,7 +27,10 @@ from hedgerow.privacy.curves import ApproximateDP, GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.records.build import algorithm_record
 from hedgerow.running_sums.filters import FilterState
-from hedgerow_papers.agarwal2017.tree_leader import AgarwalTreeLeader
+from hedgerow_papers.agarwal2017.attacks import cases
+from hedgerow_papers.agarwal2017.printed_leader import AgarwalTreeLeader
+from hedgerow_papers.agarwal2017.tree_game import TreeGame
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader, padded_bound
 from support.played import regrets
 
 BEDS = tuple(1 / (8.0 + week % 5) for week in range(16))

@@ -16,14 +16,6 @@ import numpy as np
 
 from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
 from hedgerow.algorithms.correlated.silo_games import silo_games
-from hedgerow.algorithms.correlated.tree_game import (
-    PROOF,
-    Reports,
-    TreeGame,
-    check_choices,
-    fill_in_budget,
-)
-from hedgerow.algorithms.correlated.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import ClientState, LossSums, sums_of_losses
 from hedgerow.core.block import Block
@@ -45,6 +37,14 @@ from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
+from hedgerow_papers.agarwal2017.tree_game import (
+    PROOF,
+    Reports,
+    TreeGame,
+    check_choices,
+    fill_in_budget,
+)
+from hedgerow_papers.agarwal2017.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
 
 ANNOUNCED = {"NoisyTotals.rounds": Channel.TIMING, "NoisyTotals.losses": Channel.BROADCASTS}
 
@@ -116,7 +116,7 @@ class TreeHedge(AlgorithmSpec):
     --------
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=100, experts=10, horizon=1024)
-    >>> for spec in (hr.TreeHedge(), hr.TreeHedge(delta=1e-6), hr.Hedge()):
+    >>> for spec in (TreeHedge(), TreeHedge(delta=1e-6), hr.Hedge()):
     ...     algorithm = spec.build(setting)
     ...     print(algorithm.certificate.trust, round(algorithm.regret_at_most, 1))
     central 35.7

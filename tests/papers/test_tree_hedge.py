@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated import tree_hedge
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
-from hedgerow.algorithms.correlated.tree_game import TreeGame
-from hedgerow.algorithms.correlated.tree_hedge import HedgeBound, TreeHedge
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.audits.cases.trees import cases
 from hedgerow.audits.runner import AuditRow, examine
 from hedgerow.contracts import suite
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -23,6 +19,10 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise
+from hedgerow_papers.agarwal2017 import tree_hedge
+from hedgerow_papers.agarwal2017.attacks import cases
+from hedgerow_papers.agarwal2017.tree_game import TreeGame
+from hedgerow_papers.agarwal2017.tree_hedge import HedgeBound, TreeHedge
 from support.played import regrets
 
 SILOS = {"pure": TreeHedge(reports="silo"), "mu": TreeHedge(mu=1.0, reports="silo")}
