@@ -82,7 +82,7 @@ def test_the_example_of_the_readme_needs_no_extra_until_it_draws(tmp_path: Path)
         ("from hedgerow.deployment.keys import load_or_make; load_or_make('key.pem')", "secure"),
         ("from hedgerow.deployment.http_server import serve", "deploy"),
         ("from hedgerow.deployment.pages.live import live_page", "deploy"),
-        ("from hedgerow.algorithms.learning.extra import need_jax; need_jax()", "learning"),
+        ("from hedgerow.core.extras import need_jax; need_jax()", "learning"),
         ("from hedgerow.deployment.flower import need_flower; need_flower('flwr.app')", "flower"),
     ],
 )

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.learning.extra import need_jax
-from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.models import convolutional
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.rounds import charge
 from hedgerow.core.batch import Batch
 from hedgerow.core.convex import Logistic
+from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import Array
+from hedgerow.core.model import Model
 from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.benchmark import Benchmark, Row

@@ -9,7 +9,6 @@ from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboar
 from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
-from .algorithms.learning.model import Model as Model
 from .algorithms.learning.models import convolutional as convolutional
 from .algorithms.learning.online_sgd import OnlineSGD as OnlineSGD
 from .algorithms.mixture.home import HomeMixture as HomeMixture
@@ -45,6 +44,7 @@ from .core.errors import MissingData as MissingData
 from .core.errors import Unsupported as Unsupported
 from .core.losses import Gains as Gains
 from .core.losses import Linear as Linear
+from .core.model import Model as Model
 from .core.protocol import Algorithm as Algorithm
 from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting

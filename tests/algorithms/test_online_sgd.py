@@ -14,9 +14,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
-from hedgerow.algorithms.learning.roles import LearningClient
 from hedgerow.algorithms.learning.rounds import LocalRound, _compiled, round_sensitivity
-from hedgerow.algorithms.learning.training import Training
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.core.block import Block
@@ -26,7 +24,6 @@ from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.running_sums.buffered import BufferedToeplitz
-from hedgerow.running_sums.filters import FilterState
 from hedgerow.running_sums.kinds import factorise
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
 from support.played import run_one
@@ -123,46 +120,6 @@ def test_gradients_are_clipped_exactly_and_on_the_lattice(width: int, clip: floa
     assert max(sizes) > 0.999 * most
 
 
-@pytest.mark.parametrize("kind", ["independent", "blt", "root", "tree", "banded", "dense"])
-@pytest.mark.parametrize("trust", ["local", "central"])
-def test_the_compiled_path_agrees_for_every_factorisation(kind: Any, trust: Any) -> None:
-    game = hr.Replay(examples(40, 2, 3), SMALL)
-    spec = hr.OnlineSGD(
-        epsilon=8.0, trust=trust, factorisation=kind, step=1.0, average=0.8, momentum=0.5
-    )
-    plain, fast = (plays(spec, game, fused=fused) for fused in (False, True))
-    assert np.abs(plain - fast).max() < 2e-6 * np.abs(plain).max()
-    assert np.abs(plain).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("clients", "width", "rounds"),
-    [(20, 100, 64), (10, 2674, 9), (10, 63_242, 4), (20, 100_000, 2), (100, 10**6, 1)],
-)
-def test_few_rounds_of_large_models_are_compiled_together(
-    clients: int, width: int, rounds: int
-) -> None:
-    """So many that their sums stay small, and that large filters are seldom moved."""
-    work = LocalRound(hr.Linear(), width, 1, 1.0, "start", 0.0)
-    fast = Training(LearningClient(work), None, clients)  # pyright: ignore[reportArgumentType]
-    assert fast.length == rounds
-
-
-def test_filters_over_many_rounds_equal_single_steps() -> None:
-    rng = np.random.default_rng(2)
-    for kind in ("blt", "root", "independent", "tree", "banded"):
-        factors = factorise(kind, 30)
-        for stream in (factors.encoder, factors.decoder):
-            vectors, state = rng.normal(size=(17, 4)), stream.start((4,))
-            state = stream.block(state, rng.normal(size=(9, 4)))[1]
-            whole, after = stream.block(state, vectors)
-            assert np.allclose(stream.filtered(state, vectors), whole, rtol=0, atol=1e-12)
-            found = stream.after(state, vectors)
-            assert found.round == after.round
-            assert np.allclose(found.memory, after.memory, rtol=0, atol=1e-12)
-    assert FilterState(0, np.zeros(1)).round == 0
-
-
 def test_without_noise_it_is_gradient_descent_and_learns() -> None:
     """Against a plain loop in numpy, with the mean gradient of all examples."""
     records = examples(60, 4, 3)
@@ -224,41 +181,6 @@ def network_game(rounds: int) -> hr.Replay:
     records = rng.random((rounds, 2, 2, 5))
     records[..., -1] = records[..., 0] > 0.5
     return hr.Replay(records.reshape(rounds, 2, -1), hr.Batch(model, 2))
-
-
-def test_losses_that_come_with_gradients_are_those_of_the_plays() -> None:
-    """The fast path of models tells what is paid; the plain loop computes it from the plays.
-
-    In whole chunks, single rounds and a padded chunk; a loss that is not a number costs `largest`.
-    """
-
-    def loss(spec: Any, game: hr.Replay, fused: bool) -> np.ndarray:
-        recorder = Recorder(game.setting)
-        built = spec.build(game.setting)
-        return recorder.result(
-            "", 0, hr.simulate(built, game, 0, sinks=[recorder], fused=fused)
-        ).loss
-
-    told = list[bool]()
-
-    class Watching(Everything):
-        def rounds(self, first_round: int, block: Block, plays: Any) -> None:
-            told.append(plays.paid is not None)
-            super().rounds(first_round, block, plays)
-
-    spec, game = hr.OnlineSGD(epsilon=50.0, step=0.5), network_game(100)
-    for one, paid in (
-        (spec, True),
-        (replace(spec, average=0.9), False),
-        (replace(spec, steps="clipped"), False),
-    ):
-        fast, plain = (loss(one, game, fused) for fused in (True, False))
-        assert len(plain) == 100
-        assert np.allclose(np.diff(fast), np.diff(plain), rtol=0, atol=1e-5)
-        hr.simulate(one.build(game.setting), game, 0, sinks=[Watching(wants_messages=False)])
-        assert told.pop() is paid
-    odd = line(hr.Model(missing, {"x": 0.0}, features=(1,), largest=7.0), 20)
-    assert loss(hr.OnlineSGD(epsilon=inf), odd, fused=True)[-1] == 20 * 7.0
 
 
 def test_gradients_are_cut_toward_zero() -> None:

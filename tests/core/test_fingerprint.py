@@ -168,6 +168,7 @@ def test_a_decider_counts_and_what_adds_nothing_does_not(name: str) -> None:
         "measures",
         "needs",
         "reference",
+        "resident",
     }
     for part in rest:
         assert _with(algorithm, part, object()).fingerprint() == print_

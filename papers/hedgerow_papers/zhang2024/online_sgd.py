@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.rounds import Steps
 from hedgerow.algorithms.shared.noisy_reports import Trust
+from hedgerow.core.noise import COUNTED
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import ApproximateDP
@@ -80,7 +81,7 @@ class ZhangSGD(OnlineSGD):
         """The printed scale, for the sensitivity that the paper claims."""
         claimed = 2 * clip * encoder.factorisation.sensitivity()
         scale = published_scale(self.epsilon, self.delta, claimed)
-        return GaussianNoise("gradients", scale, encoder.sensitivity(change))
+        return GaussianNoise(COUNTED, scale, encoder.sensitivity(change))
 
     def labels(self) -> dict[str, Any]:
         return {

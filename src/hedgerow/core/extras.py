@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from hedgerow.core.errors import NotInstalled
 
@@ -38,3 +40,13 @@ def needs(extra: str) -> Iterator[None]:
             f"{EXTRAS[extra]} the library {library}, which is not installed. "
             f'Run `pip install "hedgerow[{extra}]"`.'
         ) from None
+
+
+def need_jax() -> Any:
+    """Return the module jax, or say how to install it.
+
+    >>> need_jax().__name__
+    'jax'
+    """
+    with needs("learning"):
+        return import_module("jax")

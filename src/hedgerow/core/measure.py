@@ -92,8 +92,7 @@ class AtMarks(Measure):
     def _point(self, plays: np.ndarray | Plays, at: int) -> Array:
         if not isinstance(plays, Plays):
             raise Unsupported(f"The measure {self.name!r} needs points, not experts.")
-        piece = int(np.searchsorted(np.cumsum(plays.lengths), at, side="right"))
-        points = plays.values[piece]
+        points = plays.at(at)
         if len(points) > 1 and points.strides[0] != 0 and (points != points[0]).any():
             raise Unsupported(f"The measure {self.name!r} needs one point that all players share.")
         return points[0]

@@ -4,6 +4,9 @@ An engine owns a source; mechanisms draw from it by law, scale and purpose. Ever
 law, width) has its own stream, created on first use. A stream is a sequence of rows with one lane
 for each client: client i's k-th draw is always entry i of row k. So drawing for all clients at
 once, for one client at a time, or for many rounds in advance gives the same numbers.
+
+Gaussian noise of the purpose `COUNTED` is a function of seed, stream, row and lane: it can be drawn
+anywhere, and the sum of all clients' noise without the noise of any (`core/counted.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hedgerow.core.counted import lanes_of_row, words
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 
@@ -41,6 +45,7 @@ LAWS = {
     "gumbel": _gumbel,
 }
 CHUNK = 2**15
+COUNTED = "gradients of a model"
 
 
 class Releasing(Protocol):
@@ -230,6 +235,31 @@ class _Stream:
         }
 
 
+@dataclass
+class _CountedStream:
+    """Rows that are counted, of which only the last is kept; each reader has a cursor."""
+
+    words: np.ndarray
+    lanes: int
+    width: int
+    cursors: list[int]
+    last: tuple[int, Array] | None = None
+
+    def take(self, reader: int, rounds: int, lanes: slice, scale: float | None) -> Array:
+        first = self.cursors[reader]
+        self.cursors[reader] += rounds
+        rows = np.stack([self._row(first + k)[lanes] for k in range(rounds)])
+        return rows if scale is None else scale * rows
+
+    def _row(self, index: int) -> Array:
+        if self.last is None or self.last[0] != index:
+            self.last = index, lanes_of_row(self.words, index, self.lanes, self.width)
+        return self.last[1]
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"lanes": self.lanes, "width": self.width, "cursors": list(self.cursors)}
+
+
 class SeededNoise(NoiseSource):
     """Fast reproducible noise for simulation only: the seed reveals the noise.
 
@@ -238,7 +268,7 @@ class SeededNoise(NoiseSource):
 
     def __init__(self, seed: int, chunk: int = CHUNK) -> None:
         self.seed, self.chunk = seed, chunk
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _Stream | _CountedStream] = {}
 
     def view(self, role: str, index: int | None, count: int) -> Noise:
         return _View(self, role, (count,) if index is None else (), count, index)
@@ -248,6 +278,10 @@ class SeededNoise(NoiseSource):
         return np.random.Generator(
             np.random.PCG64(np.random.SeedSequence([self.seed, *map(int, words)]))
         )
+
+    def words(self, name: str) -> np.ndarray:
+        """Return the key of a counted stream."""
+        return words(self.seed, name)
 
     def take(
         self,
@@ -263,7 +297,11 @@ class SeededNoise(NoiseSource):
         if stream is None:
             readers = 1 if lane is None else lanes
             cursors = [0] * readers
-            stream = _Stream(self._generator(name), law, lanes, width, cursors, chunk=self.chunk)
+            stream = (
+                _CountedStream(self.words(name), lanes, width, cursors)
+                if law == "counted"
+                else _Stream(self._generator(name), law, lanes, width, cursors, chunk=self.chunk)
+            )
             self._streams[name] = stream
         if (len(stream.cursors) > 1) != (lane is not None and lanes > 1):
             raise InvalidValue(
@@ -285,12 +323,20 @@ class SeededNoise(NoiseSource):
         """Continue from a snapshot."""
         source = cls(saved["seed"], saved.get("chunk", CHUNK))
         for name, s in saved["streams"].items():
+            if "law" not in s:
+                source._streams[name] = _CountedStream(source.words(name), **s)
+                continue
             rng = source._generator(name)
             rng.bit_generator.state = s["state"]
             source._streams[name] = _Stream(
                 rng, s["law"], s["lanes"], s["width"], list(s["cursors"]), s["first"], source.chunk
             )
         return source
+
+
+def stream_name(role: str, purpose: str, law: str, width: int) -> str:
+    """Return the name of the stream of a role."""
+    return f"{role}/{purpose}/{law}/{width}"
 
 
 @dataclass(frozen=True)
@@ -316,8 +362,8 @@ class _View(Noise):
             direction = 2 * self.draw("uniform", purpose, shape, rounds) - 1
             radius = np.reshape(radius, (*np.shape(radius), *(1 for _ in shape)))
             return (1.0 if scale is None else scale) * radius * direction
-        width = prod(shape)
-        name = f"{self.role}/{purpose}/{law}/{width}"
+        width, law = prod(shape), "counted" if (law, purpose) == ("gaussian", COUNTED) else law
+        name = stream_name(self.role, purpose, law, width)
         count = 1 if rounds is None else rounds
         rows = self.source.take(name, law, self.lanes, width, self.lane, count, scale)
         drawn = rows.reshape(len(rows), *self.batch, *shape)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
@@ -83,7 +84,15 @@ class Plays:
     @property
     def last(self) -> Array:
         """The points of the last round, (deciders, width)."""
-        return self.values[-1]
+        return self.at(self.rounds - 1)
+
+    def at(self, round_number: int) -> Array:
+        """The points of one round, (deciders, width)."""
+        return self.values[int(np.searchsorted(np.cumsum(self.lengths), round_number, "right"))]
+
+    def inside(self, domain: Domain) -> bool:
+        """Whether all points lie in the domain."""
+        return bool(domain.contains(self.values[:, :1] if self.common else self.values).all())
 
     def dense(self) -> Array:
         """Return the point of every round, (rounds, deciders, width)."""

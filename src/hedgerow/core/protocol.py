@@ -38,7 +38,7 @@ from hedgerow.core.lattice import MOST_EXACT
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast, InvalidMessage, Upload, field_names
-from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
@@ -151,6 +151,19 @@ class Trace:
 
 Advance = Callable[[RunState, Block, NoiseSource], tuple[RunState, Trace]]
 
+
+class Resident(Protocol):
+    """Plays whole games at once, without messages and states of single clients.
+
+    It agrees with the plain loop on the same noise up to rounding errors. A state has the `round`
+    and what measures may know of the `clients`.
+    """
+
+    def start(self, source: SeededNoise) -> Any: ...
+
+    def advance(self, run: Any, block: Block) -> tuple[Any, Trace]: ...
+
+
 SHOWN_BY_THE_GAME = {
     Feature.SLEEPING_EXPERTS: (PUBLIC_SLEEP, ""),
     Feature.ABSENT_CLIENTS: (PUBLIC_PRESENCE, PRESENCE_STAYS),
@@ -207,6 +220,9 @@ class Algorithm:
         The features without which it cannot play, such as public side information.
     advance
         A fused fast path over many exchanges. It must agree with the plain loop bit for bit.
+    resident
+        Plays whole games of seeded noise, where nobody watches messages. None: there is no such
+        way to play.
     common_play
         `common_play(broadcast)` is the expert that all clients play until the next exchange. Give
         it only if the summed upload is `upload(losses of all clients since the last exchange)`; the
@@ -262,6 +278,7 @@ class Algorithm:
     supports: frozenset[Feature] = frozenset()
     needs: frozenset[Feature] = frozenset()
     advance: Advance | None = None
+    resident: Resident | None = None
     common_play: Callable[[Any], int] | None = None
     common_rounds: Callable[[Any], int] | None = None
     log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None

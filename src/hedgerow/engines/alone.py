@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.plays import Plays
-from hedgerow.core.protocol import RunState
 from hedgerow.core.transcript import Everything, Sink
-from hedgerow.engines.loop import Engine
+from hedgerow.engines.loop import Engine, WholeGame
 
 
 def own_seed(seed: int, client: int) -> int:
@@ -32,7 +32,7 @@ def own_seed(seed: int, client: int) -> int:
 class AllAlone:
     """The states of all games, which are in the same round."""
 
-    runs: tuple[RunState, ...]
+    runs: tuple[Any, ...]
 
     @property
     def round(self) -> int:
@@ -43,7 +43,7 @@ class AllAlone:
 class Alone:
     """One engine for each client; it is used like one `Engine`."""
 
-    engines: tuple[Engine, ...]
+    engines: tuple[Engine | WholeGame, ...]
 
     def start(self) -> AllAlone:
         return AllAlone(tuple(engine.start() for engine in self.engines))

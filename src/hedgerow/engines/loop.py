@@ -17,9 +17,9 @@ import numpy as np
 from hedgerow.core.block import ABSENT, Block, Side
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import common_plays
-from hedgerow.core.noise import NoiseSource
+from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.plays import Plays
-from hedgerow.core.protocol import Algorithm, Context, RunState, SpanClient
+from hedgerow.core.protocol import Algorithm, Context, Resident, RunState, SpanClient
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.population import Batched, Population, Separate, combine
 
@@ -174,26 +174,10 @@ class Engine:
             deciders = self.deciders.receive(self.algorithm.decider, run.deciders, broadcast)
         return replace(run, clients=clients, deciders=deciders, remaining=broadcast.rounds)
 
-    def _check_points(self, plays: np.ndarray | Plays, block: Block) -> None:
-        name, setting = self.algorithm.name, self.algorithm.setting
-        if not isinstance(plays, Plays):
-            raise InvalidValue(f"Expected the fast path of {name} to return `Plays` for points.")
-        shape = (plays.rounds, *plays.values.shape[1:])
-        if shape != (block.rounds, setting.players, setting.experts):
-            raise InvalidValue(
-                f"{name} returned points of shape {shape}, but the game needs "
-                f"{(block.rounds, setting.players, setting.experts)}."
-            )
-        domain = setting.family.domain
-        if not domain.contains(plays.values[:, :1] if plays.common else plays.values).all():
-            raise InvalidValue(
-                f"{name} played a point outside {domain}. Project it with `family.domain.project`."
-            )
-
     def _check_plays(self, plays: np.ndarray | Plays, block: Block) -> None:
         name, width = self.algorithm.name, block.losses.shape[-1]
         if self.algorithm.plays == "point" or isinstance(plays, Plays):
-            self._check_points(plays, block)
+            check_points(self.algorithm, plays, block)
             return
         if plays.shape != block.losses.shape[:2] or plays.dtype.kind != "i":
             raise InvalidValue(
@@ -210,6 +194,46 @@ class Engine:
             followed = np.take_along_axis(block.awake, plays[..., None], axis=-1)[..., 0]
             if not (followed if block.present is None else followed | ~block.present).all():
                 raise InvalidValue(f"Expected {name} to play experts that are awake.")
+
+
+def check_points(algorithm: Algorithm, plays: np.ndarray | Plays, block: Block) -> None:
+    """Refuse plays that are not one point of the domain for every player and round."""
+    name, setting = algorithm.name, algorithm.setting
+    if not isinstance(plays, Plays):
+        raise InvalidValue(f"Expected the fast path of {name} to return `Plays` for points.")
+    shape = (plays.rounds, *plays.at(0).shape)
+    if shape != (block.rounds, setting.players, setting.experts):
+        raise InvalidValue(
+            f"{name} returned points of shape {shape}, but the game needs "
+            f"{(block.rounds, setting.players, setting.experts)}."
+        )
+    if not plays.inside(setting.family.domain):
+        raise InvalidValue(
+            f"{name} played a point outside {setting.family.domain}. Project it with "
+            "`family.domain.project`."
+        )
+
+
+@dataclass(frozen=True)
+class WholeGame:
+    """Drives an algorithm that plays whole games itself; it is used like an `Engine`."""
+
+    algorithm: Algorithm
+    game: Resident
+    source: SeededNoise
+
+    def start(self) -> Any:
+        return self.game.start(self.source)
+
+    def advance(self, run: Any, block: Block, sinks: list[Sink]) -> Any:
+        """Play all rounds of a checked block."""
+        after, trace = self.game.advance(run, block)
+        check_points(self.algorithm, trace.plays, block)
+        for sink in sinks:
+            sink.exchanges(trace.exchanges)
+            sink.states((after.clients,))
+            sink.rounds(run.round, block, trace.plays)
+        return after
 
 
 def _merged(plays: list[np.ndarray]) -> Iterator[np.ndarray]:

@@ -20,7 +20,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.alone import Alone, own_seed
-from hedgerow.engines.loop import Engine
+from hedgerow.engines.loop import Engine, WholeGame
 from hedgerow.engines.summed import play_sums
 from hedgerow.privacy.secure import SecureNoise
 
@@ -30,6 +30,7 @@ SHORT = 2**9  # rounds
 # Nearly 32 MiB of float64: large enough to amortise Python overhead, and small enough for the C
 # library to keep the memory between blocks. New pages would cost a quarter of drawing losses.
 BLOCK_ELEMENTS = 2**22 - 2**12
+POINTS = 32  # times as many numbers may be in the points of a block as in its records
 
 
 class LastPlays(Sink):
@@ -42,12 +43,21 @@ class LastPlays(Sink):
         self.last = plays.last if isinstance(plays, Plays) else plays[-1]
 
 
-def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
-    """Return the engine of that name that plays losses one by one."""
+def make_engine(
+    name: str,
+    algorithm: Algorithm,
+    source: NoiseSource,
+    fused: bool = True,
+    sinks: Iterable[Sink] = (),
+) -> Engine | WholeGame:
+    """Return the engine of that name that plays losses one by one, for these sinks."""
     drivers = ("vectorised", "in_process")
     expect(name in drivers, "engine", name, f"in {drivers}, which play losses one by one")
     if name == "in_process":
         return Engine.in_process(algorithm, source)
+    game, watched = algorithm.resident, any(sink.wants_messages for sink in sinks)
+    if fused and game is not None and isinstance(source, SeededNoise) and not watched:
+        return WholeGame(algorithm, game, source)
     # fast paths make coins from uniform floats, which are not exact
     seeded = isinstance(source, SeededNoise | NoNoise)
     return Engine.vectorised(algorithm, source, fused and seeded)
@@ -175,7 +185,8 @@ def simulate_together(
     if isinstance(noise, SecureNoise):
         players[0].algorithm.require_exact_noise()
         setting.require_exact_sums(horizon)
-    step = max(1, BLOCK_ELEMENTS // setting.numbers) if block_rounds is None else block_rounds
+    numbers = max(setting.numbers, setting.experts // POINTS)
+    step = max(1, BLOCK_ELEMENTS // numbers) if block_rounds is None else block_rounds
     at_least("block_rounds", step, 1)
     if traits.sees_plays:
         step = 1
@@ -233,11 +244,11 @@ def _driver(
     rounds: int,
     noise: NoiseSource | None,
     fused: bool,
-) -> Engine | Alone:
+) -> Engine | WholeGame | Alone:
     """The engine of a player; clients that are alone have one each, with separate noise."""
     if not player.alone:
         source = _seeded(seed, rounds) if noise is None else noise
-        return make_engine(engine, player.algorithm, source, fused)
+        return make_engine(engine, player.algorithm, source, fused, player.sinks)
     expect(noise is None, "noise", noise, "to be None where clients are alone")
     sources = [_seeded(own_seed(seed, client), rounds) for client in range(clients)]
     return Alone(tuple(make_engine(engine, player.algorithm, each, fused) for each in sources))

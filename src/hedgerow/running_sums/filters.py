@@ -1,25 +1,21 @@
 """Streams that filter one vector per round: a pure step, a flat state.
 
 All filters share one state: the round, and a memory of shape (buffers, *shape). What a buffer holds
-depends on the filter. Where many rounds are known at once, `filtered` and `after` take them
-together, by matrix products; they equal the single steps up to rounding errors.
+depends on the filter.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array
 
 Precision = Literal["float64", "float32"]
-ONE_THREAD = 2**17  # multiplications in a product that BLAS libraries do in one thread
 PIECE = 2**16  # coordinates that are worked on together, so that they stay in the cache
 
 
@@ -119,23 +115,6 @@ class Filter(ABC):
             filtered[row], state = self.step(state, vector)
         return filtered, state
 
-    def filtered(self, state: FilterState, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the filtered vectors (rounds first) that follow a state, without checks.
-
-        >>> state = FilterState(1, np.array([[1.0]]))
-        >>> RunningSum(None).filtered(state, np.array([[1.0], [2.0]])).tolist()
-        [[2.0], [4.0]]
-        """
-        return self.block(state, vectors)[0]
-
-    def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
-        """Return the state after some vectors (rounds first), without checks.
-
-        >>> RunningSum(None).after(FilterState(0, np.zeros((1, 1))), np.ones((3, 1)))
-        FilterState(round=3, memory=array([[3.]]))
-        """
-        return self.block(state, vectors)[1]
-
     def _check(self, state: FilterState, vector: npt.NDArray[Any]) -> None:
         past = state.round
         if isinstance(past, bool) or not isinstance(past, int) or past < 0:
@@ -173,12 +152,6 @@ class Unchanged(Filter):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         return vector.copy(), state.memory
 
-    def filtered(self, state: FilterState, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return vectors
-
-    def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
-        return FilterState(state.round + len(vectors), state.memory)
-
 
 class RunningSum(Filter):
     """The filter that returns the sum of all vectors so far."""
@@ -191,12 +164,6 @@ class RunningSum(Filter):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         total = state.memory[0] + vector
         return total, total[None]
-
-    def filtered(self, state: FilterState, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return state.memory[0] + np.cumsum(vectors, axis=0)
-
-    def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
-        return FilterState(state.round + len(vectors), state.memory + vectors.sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -233,50 +200,6 @@ class GeometricFilter(Filter):
                 np.add(after, fresh, out=after)
                 base = out
         return filtered.reshape(vector.shape), memory
-
-    def filtered(self, state: FilterState, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        flat = vectors.reshape(len(vectors), -1)
-        own, past, _ = _powers(self.ratios, self.weights, len(vectors))
-        memory = state.memory.reshape(len(self.ratios), flat.shape[1])
-        return (flat + _times(own, flat) + _times(past, memory)).reshape(vectors.shape)
-
-    def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
-        count, memory = len(vectors), state.memory
-        _, _, kept = _powers(self.ratios, self.weights, count)
-        added = _times(kept, vectors.reshape(count, -1))
-        faded = (np.array(self.ratios) ** count)[:, None] * memory.reshape(added.shape)
-        return FilterState(state.round + count, (faded + added).reshape(memory.shape))
-
-
-def _times(matrix: Array, rows: npt.NDArray[Any]) -> Array:
-    """Return matrix @ rows, some columns at a time.
-
-    A BLAS library wakes its threads for a large product. This one waits for memory, so they would
-    only take processor time from others.
-    """
-    found = np.empty((len(matrix), rows.shape[1]))
-    piece = max(1, ONE_THREAD // max(1, matrix.size))
-    for start in range(0, rows.shape[1], piece):
-        part = slice(start, start + piece)
-        np.matmul(matrix, rows[:, part], out=found[:, part])
-    return found
-
-
-@lru_cache(maxsize=64)
-def _powers(
-    ratios: tuple[float, ...], weights: tuple[float, ...], count: int
-) -> tuple[Array, Array, Array]:
-    """The matrices of a geometric filter: from vectors and from memory to the filtered vectors,
-    and from vectors to memory.
-    """
-    age = np.arange(count)
-    powers = np.asarray(np.array(ratios)[:, None] ** age, float)  # (buffers, age)
-    shares = np.array(weights, float)
-    coefficients = shares @ powers  # of age 1, 2, ...
-    own = np.zeros((count, count))
-    for k in range(1, count):
-        own[k, :k] = coefficients[k - 1 :: -1]
-    return own, (shares[:, None] * powers).T, powers[:, ::-1].copy()
 
 
 @dataclass(frozen=True)
@@ -338,19 +261,6 @@ class HistoryFilter(Filter):
         row = self.row(state.round).reshape(-1, *[1] * vector.ndim)
         # one after the other: the sum of a coordinate does not depend on those beside it
         return np.add.accumulate(row * memory, axis=0)[-1], memory
-
-    def filtered(self, state: FilterState, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        count, past = len(vectors), state.round
-        flat = vectors.reshape(count, -1)
-        rows = np.zeros((count, past + count))
-        for k in range(count):
-            rows[k, : past + k + 1] = self.row(past + k)
-        memory = state.memory.reshape(past, flat.shape[1])  # also without any rows
-        return (rows[:, :past] @ memory + rows[:, past:] @ flat).reshape(vectors.shape)
-
-    def after(self, state: FilterState, vectors: npt.NDArray[Any]) -> FilterState:
-        memory = np.concatenate([state.memory, vectors])
-        return FilterState(state.round + len(vectors), memory)
 
 
 @dataclass(frozen=True, eq=False)

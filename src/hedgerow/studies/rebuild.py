@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.family_text import family_of
+from hedgerow.core.model import Model
 from hedgerow.core.protocol import SHOWN_BY_THE_GAME, Algorithm, AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.learner import private_algorithm

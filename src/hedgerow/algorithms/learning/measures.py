@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.learning.model import Model
 from hedgerow.core.batch import single
 from hedgerow.core.block import Block
 from hedgerow.core.domain import length
@@ -19,6 +18,7 @@ from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
+from hedgerow.core.model import Model
 from hedgerow.core.plays import Plays
 
 SLACK = 1e-3  # relative: what the rounding errors of gradients may add

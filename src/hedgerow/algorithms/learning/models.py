@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.learning.extra import need_jax
-from hedgerow.algorithms.learning.model import Example, Model
+from hedgerow.core.extras import need_jax
+from hedgerow.core.model import Example, Model
 from hedgerow.core.validate import at_least, expect
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, get_args
 from hedgerow.algorithms.correlated.decoding import sums_certificate
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, NotFinite, ShortenedExamples
-from hedgerow.algorithms.learning.model import Model
+from hedgerow.algorithms.learning.resident import Resident
 from hedgerow.algorithms.learning.roles import (
     GradientSums,
     LearningClient,
@@ -23,7 +23,6 @@ from hedgerow.algorithms.learning.roles import (
     TrainingServer,
 )
 from hedgerow.algorithms.learning.rounds import LocalRound, Steps, local_reach, round_sensitivity
-from hedgerow.algorithms.learning.training import Training
 from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
@@ -42,6 +41,8 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
+from hedgerow.core.model import Model
+from hedgerow.core.noise import COUNTED
 from hedgerow.core.protocol import (
     ANY_CLOSING,
     WAIT_ONLY,
@@ -241,6 +242,7 @@ class OnlineSGD(AlgorithmSpec):
                 server = replace(server, encoder=encoder, releasing=mechanism)
             else:
                 client = replace(client, encoder=encoder, reporting=mechanism)
+        resident = Resident(client, server, clients)
         return Algorithm(
             name="online_sgd",
             setting=setting,
@@ -251,7 +253,7 @@ class OnlineSGD(AlgorithmSpec):
             broadcast=Released,
             broadcasts={"rounds": Planned(Schedule(1)), "model": Points(family.domain, width)},
             plays="point",
-            advance=Training(client, server, clients).advance,
+            resident=resident if resident.fits else None,
             reference=None if self.noiseless else replace(self, epsilon=inf).build(setting),
             ranges={
                 "sums": Range(width, -clip * size, clip * size) if central else Range.noisy(width)
@@ -311,7 +313,7 @@ class OnlineSGD(AlgorithmSpec):
         the whole game.
         """
         moved, budget = encoder.sensitivity(change), Budget(self.epsilon, self.delta)
-        return gaussian_noise(self.trust, "gradients", budget, moved, setting.clients)
+        return gaussian_noise(self.trust, COUNTED, budget, moved, setting.clients)
 
     def _certificate(
         self, setting: Setting, mechanism: GaussianNoise | None, work: LocalRound, smooth: float

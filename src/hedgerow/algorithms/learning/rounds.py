@@ -15,27 +15,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.learning.extra import need_jax
-from hedgerow.algorithms.learning.model import Model
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Ball, Domain, Simplex, Space
 from hedgerow.core.errors import Unsupported
+from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.losses import Family, Linear
+from hedgerow.core.model import Model
 from hedgerow.core.validate import expect
 
 Steps = Literal["start", "convex", "smooth", "clipped"]
 MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
+LEVEL = 256  # terms of a sum in a norm
 AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
 
 
 def margin(width: int) -> float:
     """By which share the clip is lowered: more than the rounding errors of a norm.
 
-    >>> margin(100) < 1e-4, margin(63_242) < 0.02
-    (True, True)
+    >>> margin(100) < 4e-5, margin(63_242) < 1e-4, margin(10**9) < 2e-4
+    (True, True, True)
     """
-    return (width + 64) * 2.0**-22
+    levels = 1
+    while width > LEVEL:
+        width, levels = width // LEVEL + width % LEVEL, levels + 1
+    return (levels * LEVEL + 64) * 2.0**-23
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,11 @@ class LocalRound:
         least = 2.0**-20 * sqrt(self.width)
         rule = f">= {least!r}, one step of the lattice in every direction: use other units"
         expect(self.clip >= least, "clip", self.clip, rule)
-        expect(margin(self.width) < 0.5, "weights", self.width, "to be fewer: below 2,000,000")
+
+    @property
+    def limit(self) -> float:
+        """The longest gradient in 24 bits: the clip less its margin."""
+        return nextafter(self.clip * (1 - margin(self.width)), 0.0)
 
     def sums(self, point: Array, records: Array) -> tuple[Array, Units]:
         """Return the round sums of clients (*batch, width), from records (*batch, numbers).
@@ -81,22 +89,11 @@ class LocalRound:
         """
         batch, numbers = records.shape[:-1], self.family.record_width(self.width)
         examples = records.astype(np.float32).reshape(-1, self.size, numbers)
-        units, odd, _ = compiled(self).sums(np.asarray(point, np.float32), examples)
+        compiled = _compiled(self.family, self.width, self.size, self.steps == "start")
+        limit, step = np.float32(self.limit), np.float32(self.local_step / UNITS_PER_LOSS)
+        units, odd = compiled(limit, step, np.asarray(point, np.float32), examples)
         sums = np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
         return sums, np.asarray(odd, np.int64).reshape(batch)
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """Compiled functions of a round.
-
-    `sums(point, examples)` returns whole numbers (clients, width), how many examples of each client
-    are not finite, and the loss of each example where its gradient is taken. `chunk(project)` plays
-    many rounds; `OnlineSGD` uses it.
-    """
-
-    sums: Callable[..., Any]
-    chunk: Callable[[Domain], Callable[..., Any]]
 
 
 def charge(family: Family, width: int) -> Callable[[Any, Any], Any]:
@@ -145,88 +142,93 @@ def projection(domain: Domain) -> Callable[[Any], Any]:
 
 
 def norm(x: Any) -> Any:
-    """Return the Euclidean norm of a vector of JAX; infinite from about 1e19 on."""
-    return need_jax().numpy.sqrt((x * x).sum())
+    """Return the Euclidean norm of a vector of JAX; infinite from about 1e19 on.
 
-
-def compiled(plan: LocalRound) -> Compiled:
-    """Return the compiled functions of a round.
-
-    Plans that differ only in clip and local step share them, since compiling takes seconds.
+    It is summed in levels of at most `LEVEL` terms, so `margin` hardly grows with the width. The
+    barriers keep the compiler from merging levels.
     """
-    shared = _compiled(plan.family, plan.width, plan.size, plan.steps == "start")
-    limit = np.float32(nextafter(plan.clip * (1 - margin(plan.width)), 0.0))
-    given = limit, np.float32(plan.local_step / UNITS_PER_LOSS)
-    return Compiled(
-        partial(shared.sums, *given), lambda domain: partial(shared.chunk(domain), *given)
-    )
+    jax = need_jax()
+    squares = x * x
+    while len(squares) > LEVEL:
+        count = len(squares) // LEVEL
+        head = squares[: count * LEVEL].reshape(LEVEL, count).sum(axis=0)
+        squares = jax.numpy.concatenate([head, squares[count * LEVEL :]])
+        squares = jax.lax.optimization_barrier(squares)
+    return jax.numpy.sqrt(squares.sum())
 
 
-@lru_cache(maxsize=128)
-def _compiled(family: Family, width: int, size: int, start: bool) -> Compiled:
-    """Return the compiled functions, whose first arguments are the longest gradient and the step.
+def clipping(family: Family, width: int) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
+    """Return `clipped(limit, point, record)`, as a function for JAX.
 
-    The step is that of one unit of the lattice.
+    It returns the clipped gradient of one example in whole steps, which is zero if it is not
+    finite: an error instead would show which of two neighbouring inputs there is. Then, whether
+    loss or gradient are not finite, and the loss. Conversion to whole numbers cuts toward zero.
     """
     jax = need_jax()
     jnp, units = jax.numpy, np.float32(UNITS_PER_LOSS)
-    gradient = jax.value_and_grad(charge(family, width))
+
+    def value_and_gradient(point: Any, record: Any) -> tuple[Any, Any]:
+        if not isinstance(family, Model):
+            return jax.value_and_grad(charge(family, width))(point, record)
+        # by the tree, joined afterwards: the gradient of a slice of a vector is as long as it
+        tree, given = family.unravel(point), family.example(record)
+        value, found = jax.value_and_grad(family.loss)(tree, given)
+        return value, jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(found)])
 
     def clipped(limit: Any, point: Any, record: Any) -> tuple[Any, Any, Any]:
-        """The clipped gradient of one example in whole steps; zero if it is not finite.
-
-        An error instead would show which of two neighbouring inputs there is. Then, whether loss or
-        gradient are not finite, and the loss. Conversion to whole numbers cuts toward zero.
-        """
-        loss, found = gradient(point, record)
+        loss, found = value_and_gradient(point, record)
         length = norm(found)
         scale = jnp.minimum(1.0, limit / jnp.where(length > 0, length, 1.0)) * units
         whole = jnp.where(jnp.isfinite(length), found * scale, 0.0).astype(jnp.int32)
         return whole, ~(jnp.isfinite(length) & jnp.isfinite(loss)), loss
 
-    def at_start(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
-        found, odd, losses = jax.vmap(clipped, (None, None, 0))(limit, point, examples)
-        return found.sum(axis=0), odd.sum(), losses
+    return clipped
 
-    def in_steps(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
+
+def stepping(family: Family, width: int) -> Callable[..., tuple[Any, Any, Any]]:
+    """Return `summed(limit, step, point, examples)` for one client that takes local steps.
+
+    `step` is that of one unit of the lattice. It returns whole steps, which examples are not
+    finite, and all losses.
+    """
+    jax, clipped = need_jax(), clipping(family, width)
+
+    def summed(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
         def after(total: Any, record: Any) -> tuple[Any, Any]:
-            found, *rest = clipped(limit, point - step * total.astype(jnp.float32), record)
+            found, *rest = clipped(limit, point - step * total.astype(np.float32), record)
             return total + found, rest
 
-        total, (odd, losses) = jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)
-        return total, odd.sum(), losses
+        total, (odd, losses) = jax.lax.scan(after, jax.numpy.zeros(width, np.int32), examples)
+        return total, odd, losses
 
-    client = at_start if start else in_steps
+    return summed
 
-    def everyone(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
+
+@lru_cache(maxsize=128)
+def _compiled(family: Family, width: int, size: int, start: bool) -> Callable[..., Any]:
+    """Return `sums(limit, step, point, examples)`: whole numbers (clients, width), and how many
+    examples of each client are not finite. Plans that differ only in clip and step share it, since
+    compiling takes seconds.
+    """
+    jax = need_jax()
+    clipped, stepped = clipping(family, width), stepping(family, width)
+
+    def at_start(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any]:
+        found, odd, _ = jax.vmap(clipped, (None, None, 0))(limit, point, examples)
+        return found.sum(axis=0), odd.sum()
+
+    def in_steps(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any]:
+        found, odd, _ = stepped(limit, step, point, examples)
+        return found, odd.sum()
+
+    def everyone(limit: Any, step: Any, point: Any, examples: Any) -> Any:
         some = max(1, AT_ONCE // (width * (size if start else 1)))
-        own = partial(client, limit, step, point)
+        own = partial(at_start if start else in_steps, limit, step, point)
         if some >= len(examples):
             return jax.vmap(own)(examples)
         return jax.lax.map(own, examples, batch_size=some)
 
-    def chunk(domain: Domain) -> Callable[..., Any]:
-        project = projection(domain)
-
-        def played(
-            limit: Any, step: Any, base: Any, examples: Any, pending: Any, rate: Any, keep: Any
-        ) -> Any:
-            """Play rounds whose models, apart from what is summed up here, are in `base`."""
-
-            def one(carry: Any, given: Any) -> tuple[Any, Any]:
-                summed, trail, new = carry
-                model, own = given
-                summed = summed + new
-                trail = keep * trail + (1 - keep) * summed
-                found, *rest = everyone(limit, step, project(model - rate * trail), own)
-                return (summed, trail, found.astype(jnp.float32).sum(axis=0)), (found, *rest)
-
-            nothing = jnp.zeros(width, jnp.float32)
-            return jax.lax.scan(one, (nothing, nothing, pending), (base, examples))[1]
-
-        return jax.jit(in_24_bits(played))
-
-    return Compiled(jax.jit(in_24_bits(everyone)), lru_cache(maxsize=8)(chunk))
+    return jax.jit(in_24_bits(everyone))
 
 
 def in_24_bits(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.learning.model import Example, Model
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
 from hedgerow.audits.cases.releases import less_noise, release_cases
 from hedgerow.core.batch import Batch
 from hedgerow.core.certificate import Observer
 from hedgerow.core.convex import Huber
+from hedgerow.core.model import Example, Model
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.learning.model import Model
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.convex import Huber, Logistic, SquaredError
@@ -24,6 +23,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, require_family
 from hedgerow.core.measure import Measure
+from hedgerow.core.model import Model
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, masked, one_of
 from hedgerow.environments.measures import TestAccuracy, TestLoss

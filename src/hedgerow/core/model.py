@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.learning.extra import need_jax
 from hedgerow.core.domain import Ball, Domain, Space
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Clipped, Family, Move, Norm, Rounding, finite, refuse
 from hedgerow.core.record import Record, example
