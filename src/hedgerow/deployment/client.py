@@ -302,6 +302,7 @@ class StudyClient(ClientLedger):
                 "Nothing is released. Bring back the latest ledger, or join a new study."
             )
         self._greeted, self._newest = True, welcome.exchange
+        self._database.reserve()
 
     def nonce(self) -> bytes:
         """What the reply to a hello must repeat: fresh, so that no old reply can be shown again."""

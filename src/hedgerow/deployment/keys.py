@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from hedgerow.core.extras import needs
 from hedgerow.privacy.secure.process import leave_no_core_dump
-from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, signed_by
+from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, sign, signed_by
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["SIGNATURE", "load_or_make", "public_hex", "signed_by"]
+__all__ = ["SIGNATURE", "load_or_make", "public_hex", "sign", "signed_by"]
 
 
 def load_or_make(path: str | Path) -> Ed25519PrivateKey:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.text import one_line
-from hedgerow.deployment.keys import SIGNATURE, signed_by
+from hedgerow.deployment.keys import SIGNATURE, sign, signed_by
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -267,7 +267,7 @@ def pack(message: Message, study: bytes, key: Ed25519PrivateKey) -> bytes:
     values = [getattr(message, name) for name in names]
     tail = values.pop() if payload else b""
     body = message.kind + study[:TAG] + message.form.pack(*values) + tail
-    return body + key.sign(_signed_text(study, body))
+    return body + sign(key, _signed_text(study, body))
 
 
 @cache
