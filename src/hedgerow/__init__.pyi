@@ -11,7 +11,6 @@ from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdate
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
 from .algorithms.learning.models import convolutional as convolutional
 from .algorithms.learning.online_sgd import OnlineSGD as OnlineSGD
-from .algorithms.mixture.home import HomeMixture as HomeMixture
 from .algorithms.mixture.private_mixture import Mixture as Mixture
 from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import log, sqrt
 from typing import Any
@@ -23,6 +23,8 @@ from hedgerow.algorithms.mixture.roles import (
 )
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audited
+from hedgerow.contracts import views
+from hedgerow.contracts.outcome import BrokenContract
 from hedgerow.core.certificate import Observer
 from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
 from hedgerow.core.convex import AbsoluteError, Huber, Pinball, SquaredError
@@ -305,6 +307,54 @@ def test_moments_of_an_answer_are_as_in_the_lemma(epsilon: float) -> None:
     assert (logs / (x * x / 2)).max() <= 2 * gain / epsilon * (1 + 1e-9)
     assert (logs / (x * x / 2)).max() >= 0.99 * 2 * gain / epsilon  # and it is sharp
     assert 2 * gain / epsilon <= gain**2
+
+
+# Personal play
+
+
+def test_at_home_plays_are_between_the_public_combination_and_the_own_one() -> None:
+    """A client by itself is what it is in a game of its own, and others do not change it."""
+    game, spec = FLU, PrivateMixture(at_home=True)
+    alone = replace(game.setting, clients=1)
+    seen = Everything(wants_messages=False)
+    hr.simulate(hr.Mixture().build(alone), game, 0, sinks=[seen], alone=True)
+    client: Any = spec.build(game.setting).client
+    every, one = SeededNoise(0).everyone("client", 53), SeededNoise(0).single("client", 7, 53)
+    together, single = client.start(every), client.start(one)
+    for t, own in enumerate(seen.all_plays()):
+        assert np.allclose(client._all(together)[:, 3], own, atol=1e-14)
+        play = client.play(single, Context(t), one)[0]
+        assert np.array_equal(client.play(together, Context(t), every)[0][7], play)
+        low, high = client._all(single).min(axis=0), client._all(single).max(axis=0)
+        assert ((low - 1e-12 <= play) & (play <= high + 1e-12)).all()
+        together = client.observe(together, game.records[t], every)
+        single = client.observe(single, game.records[t, 7], one)
+
+
+def test_what_is_sent_does_not_depend_on_personal_play() -> None:
+    sent = []
+    for spec in (PrivateMixture(), PrivateMixture(at_home=True)):
+        seen = Everything()
+        hr.simulate(spec.build(FLU.setting), FLU, 0, sinks=[seen])
+        sent.append([(upload.sign.tolist(), b.point.tolist()) for _, upload, b in seen.messages])
+    assert sent[0] == sent[1]
+
+
+def test_published_personal_plays_break_the_contract() -> None:
+    """Such plays show targets: with them in a view, the certificate would be wrong."""
+
+    @dataclass(frozen=True)
+    class Published(PrivateMixture):
+        at_home: bool = True
+
+        def resolve(self, setting: hr.Setting) -> Any:
+            found = super().resolve(setting)
+            public = replace(self, at_home=False)
+            return replace(found, certificate=PrivateMixture.resolve(public, setting).certificate)
+
+    views.nothing_raw_in_a_view(PrivateMixture(at_home=True))
+    with pytest.raises(BrokenContract, match="plays"):
+        views.nothing_raw_in_a_view(Published())
 
 
 # Losses

@@ -80,7 +80,7 @@ SENTENCES = {
         "the side information of each client and round: public",
         "the numbers of clients, deciders, experts and rounds, and all parameters: public",
         "gains, and regret or tables computed from them: raw data to be kept secret",
-        "Setting: clients = 5, experts = 3, horizon = none, deciders = 1, family = Gains(",
+        "Setting: clients = 5, experts = 3, horizon = none, deciders = 1, family = gains (low ",
     ),
     "gains": (
         "Unit: one gain vector of one client in one round. One record is what one client reports",
@@ -102,7 +102,7 @@ SENTENCES = {
         "what is true of many records (which point is good): learned on purpose",
         "influences later rounds only through what is published: no readmissions",
         "A person with k records gets k times epsilon (and a larger delta).",
-        "Setting: clients = 5, coordinates = 3, horizon = 100, family = SquaredError(",
+        "Setting: clients = 5, coordinates = 3, horizon = 100, family = squared error (feature norm 1",
     ),
     "population": (
         "a person whose data are in one round at one client, "

@@ -8,9 +8,11 @@ without them these games are left out, and the verdict says so. There, a target 
 weeks later.
 
 An error is cut off at 100 % of the highest consensus forecast so far, and averaged over states and
-weeks. There are two intervals: over the noise (seeds), and over blocks of weeks, for what other
-weeks of the same kind could show. The plain average uses no secret, so it is what a combination has
-to beat. The median and the best model in hindsight are shown beside it.
+weeks. There are two intervals: of the mean over the noise (seeds), and over blocks of weeks and the
+noise, for what one run on other weeks of the same kind could show. The plain average uses no
+secret, so it is what a combination has to beat. The median and the best model in hindsight are
+shown beside it. The constants of the algorithm were chosen on sixteen games, these among them, and
+that the median fills gaps was chosen after a look at these data.
 
 Two further games have 12 models and epsilon = 1. In one, only some of the states answer, and all
 are judged. In the other, some states lie about their targets to push the worst model, and the
@@ -152,9 +154,9 @@ def plain(game: Game) -> float:
 
 
 def saved(done: Studies, game: Game, epsilon: float, than: str) -> tuple[float, float]:
-    """The 95 % interval, over blocks of weeks, of what is saved compared with another way."""
-    less = references(game)[than] - by_week(done[game.name], label(epsilon)).mean(axis=0)
-    return block_interval(less, np.ones(len(less)))
+    """The 95 % interval of what one run on other such weeks saves compared with another way."""
+    less = references(game)[than] - by_week(done[game.name], label(epsilon))
+    return block_interval(less, np.ones(less.shape[1]))
 
 
 def _played(done: Studies) -> Iterable[Game]:
@@ -170,6 +172,8 @@ def judge(done: Studies) -> Verdict:
         for e, value in found.items():
             limit = MOST_HARM if e >= 0.5 else WEAK_HARM
             checks.append(Check(f"{name}/{label(e)}/above-plain", value.mean - free, "<=", limit))
+        under = free - found[EPSILON].high
+        checks.append(Check(f"{name}/epsilon=1/below-plain", under, ">=", 0.0))
         price = found[EPSILON].low - error(done[f"{game.name}-exact"], TOGETHER).mean
         checks.append(Check(f"{name}/not-private/below-private", price, ">=", 0.0))
     low, high = saved(done, MAIN, EPSILON, "plain average")
@@ -180,7 +184,6 @@ def judge(done: Studies) -> Verdict:
     )
     three, ten = (error(done["liars"], f"liars={n}") for n in (3, 10))
     checks += [
-        Check("12 models/saved-over-plain/low-end-of-blocks", low, ">=", 0.0),
         Check("12 models/below-alone-not-private", own, ">=", 0.0),
         Check(
             "answering/5-above-53/lower-end", lower_end_of_difference(few, all_answer), ">=", 0.0
@@ -198,8 +201,8 @@ def _message(done: Studies, low: float, high: float) -> str:
     beats = "" if over[0] > 0 else "not significantly "
     text = (
         f"12 models, epsilon = 1: error {private.words()} %, {plain(MAIN) - private.mean:.2f} less"
-        f" than the plain average (over blocks of weeks {low:.2f} to {high:.2f}), and {beats}less"
-        f" than the best model in hindsight ({over[0]:.2f} to {over[1]:.2f})"
+        f" than the plain average (one run on other such weeks: {low:.2f} to {high:.2f}), and"
+        f" {beats}less than the best model in hindsight ({over[0]:.2f} to {over[1]:.2f})"
     )
     left = [game.words for game in GAMES if game.name not in done and not is_quick(done, studies)]
     if left:
@@ -228,9 +231,12 @@ def _table(done: Studies) -> TextTable:
         ALONE,
         TOGETHER,
         *(f"epsilon = {e:g}" for e in EPSILONS),
-        "saved over plain at epsilon = 1, blocks of weeks",
+        "saved over plain at epsilon = 1, one run on other such weeks",
     )
-    return TextTable("Errors in percent; ±: 95 % of the noise", columns, tuple(rows))
+    title = (
+        "Errors in percent; ±: 95 % of the mean over the noise; constants were chosen on these data"
+    )
+    return TextTable(f"{title}, too", columns, tuple(rows))
 
 
 def draw(done: Studies, path: Path) -> None:

@@ -17,6 +17,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.studies.config import parse_setting
 from hedgerow.studies.typed import typed
 
+WIDE = 110  # columns; in a narrower terminal all that is text goes into one column
 UNSEEN = (
     "* computed for an observer that sees all releases; this one sees fewer. If the claim is"
     ' "all releases", the proof promises the certified number to such an observer too. Otherwise a'
@@ -76,7 +77,8 @@ def _show(name: str, rows: list[AuditRow]) -> None:
     observers = sorted({row.case.observer.value for row in rows})
     title = f"audit of {name}: epsilon certified and shown to {', '.join(observers)}"
     numbers = ("delta", "certified", "shown", "verdict", "expected")
-    table = new_table(("case", "claim", "method"), numbers, title=title)
+    wide = OUT.width >= WIDE
+    table = new_table(("case", "claim", "method") if wide else ("case",), numbers, title=title)
     for row in rows:
         case, shown = row.case, "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
         unseen = "" if row.finding.seen else "*"
@@ -86,7 +88,8 @@ def _show(name: str, rows: list[AuditRow]) -> None:
         method = f"{case.method}, {case.runs:,} runs" if case.runs else case.method
         numbers = (f"{case.delta:g}", f"{row.certified:.4g}", shown + unseen)
         verdict = f"[{'green' if row.passed else 'red'}]{row.verdict}[/]"
-        table.add_row(case.name, claim, method, *numbers, verdict, case.expected)
+        texts = (case.name, claim, method) if wide else (f"{case.name}\n  {claim}; {method}",)
+        table.add_row(*texts, *numbers, verdict, case.expected)
     OUT.print(table)
     for number, note in enumerate(notes, start=1):
         OUT.print(f"({number}) played with {note}", markup=False)
@@ -110,12 +113,15 @@ def _all(choices: object, json: bool) -> int:
         return 0
     numbers = ("delta", "certified", "shown", "certified / shown")
     title = "epsilon that is certified, and that the strongest attack shows"
-    table = new_table(("algorithm", "trust", "case"), numbers, title=title)
+    wide = OUT.width >= WIDE
+    texts = ("algorithm", "trust", "case")
+    table = new_table(texts if wide else texts[:1], numbers, title=title)
     for form, row in rows.items():
         shown, trust = row.finding.epsilon or 0.0, row.case.algorithm.certificate.trust
         ratio = f"{row.certified / shown:.3f}" if shown else "-"
         values = f"{row.case.delta:g}", f"{row.certified:.4g}", f"{shown:.4g}", ratio
-        table.add_row(form, trust, row.case.name, *values)
+        words = (form, trust, row.case.name)
+        table.add_row(*(words if wide else (f"{form}\n  {trust}; {row.case.name}",)), *values)
     OUT.print(table)
     return 0
 

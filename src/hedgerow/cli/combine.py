@@ -52,6 +52,10 @@ def combine(
         float | None, typer.Option("--cut-off", help="The largest loss that counts in the table.")
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="How many private runs are made.")] = 20,
+    published: Annotated[
+        bool,
+        typer.Option("--published", help="Clients show what they use, so nothing is mixed in."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE.png", help="Draw the weights; must not exist."),
@@ -76,6 +80,7 @@ def combine(
     columns: dict[str, Any] = {"client": client, "round": round_, "target": target}
     columns |= {"model": model, "forecast": forecast, "scale": _number_or_name(scale)}
     choices: dict[str, Any] = {"loss": loss, "quantile": quantile, "cut_off": cut_off}
+    choices |= {"published": published}
     table = ForecastTable.read(file, **columns)
     found = combine_table(table, epsilon=epsilon, late=late, seeds=seeds, **choices)
     if out is not None:

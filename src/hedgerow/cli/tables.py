@@ -35,7 +35,8 @@ def new_table(
     for heading in texts:
         table.add_column(heading, overflow="fold")
     for heading in numbers:
-        table.add_column(heading, justify="right", overflow="fold")
+        longest = max(map(len, heading.split()), default=0)  # no word of it is cut
+        table.add_column(heading, justify="right", overflow="fold", min_width=longest)
     for heading in more_texts:
         table.add_column(heading, overflow="fold")
     return table

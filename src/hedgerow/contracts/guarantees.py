@@ -97,6 +97,8 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         least = DEFAULT_VIEWS[guarantee.observer]
         if Channel.SUM in guarantee.view:
             least = least - {Channel.UPLOADS}
+        if certificate.plays_at_home:
+            least = least - {Channel.PLAYS}
         missing = sorted(channel.value for channel in least - guarantee.view)
         demand(
             not missing,

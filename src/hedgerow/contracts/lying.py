@@ -127,9 +127,9 @@ class _Party:
     source: RecordingNoise
 
     def play(self, server: Any) -> list[Any]:
-        """Return all that others may see: plays and uploads."""
+        """Return all that others may see: uploads, and plays unless they stay at home."""
         algorithm, shown, at = self.algorithm, list[Any](), 0
-        player, plays = algorithm.client, algorithm.decider is None
+        player, seen = algorithm.client, not algorithm.certificate.plays_at_home
         noise = self.source.single("client", self.who, algorithm.setting.clients)
         state, exchange, upload = player.start(noise), 0, None
         while (broadcast := server.message(exchange, upload)) is not None:
@@ -140,9 +140,9 @@ class _Party:
                 for t in range(at, at + rounds):
                     side = self.block.side_of(t)
                     own = None if side is None else side.row(self.who)
-                    if plays:
+                    if algorithm.decider is None:
                         play, state = player.play(state, Context(t, None, own), noise)
-                        shown.append(play)
+                        shown += [play] if seen else []
                     state = observe(player, state, self.block.reports[t, self.who], noise, own)
                 at += rounds
                 if at >= self.block.rounds:

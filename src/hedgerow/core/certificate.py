@@ -383,6 +383,11 @@ class Certificate:
         lines = [f"<Certificate: trust {self.trust}, calibration {self.calibration}>"]
         return "\n".join([*lines, *(guarantee.words() for guarantee in self.guarantees)])
 
+    @property
+    def plays_at_home(self) -> bool:
+        """Whether clients keep their plays at home: no observer sees them."""
+        return not any(Channel.PLAYS in guarantee.view for guarantee in self.guarantees)
+
     def guarantee(self, observer: Observer) -> Guarantee:
         """Return what one observer can learn."""
         return next(g for g in self.guarantees if g.observer is observer)
@@ -433,6 +438,12 @@ def with_public_mask(
         )
         for g in certificate.guarantees
     )
+    return replace(certificate, guarantees=guarantees)
+
+
+def with_private_plays(certificate: Certificate) -> Certificate:
+    """Return the guarantees for clients that keep their plays at home: nobody sees plays."""
+    guarantees = tuple(replace(g, view=g.view - {Channel.PLAYS}) for g in certificate.guarantees)
     return replace(certificate, guarantees=guarantees)
 
 

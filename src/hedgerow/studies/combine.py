@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.mixture.home import HomeMixture
 from hedgerow.algorithms.mixture.private_mixture import Mixture, PrivateMixture
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.combination import Combination
@@ -33,15 +32,16 @@ GAIN = "less than the plain average"
 PLAIN, PRIVATE, AT_HOME = "plain average", "private", "private, mixed and kept at home"
 TRIMMED = 0.2  # of the forecasts, at each end
 DRAWS = 2000  # of the bootstrap
+FEW = 30  # rounds
 
 
 @dataclass(frozen=True)
 class Way:
     """One way to combine: its mean loss, and how much less that is than with the plain average.
 
-    `loss` is in percent of the scale, or in the units of the target if there is no scale. Its
-    interval is that of the noise. `gain` has a 95 % interval over blocks of consecutive rounds, for
-    what other rounds of the same kind could show.
+    `loss` is in percent of the scale, or in the units of the target if there is no scale. It is a
+    mean over runs, with the 95 % interval of this mean. `gain` has a 95 % interval for one run on
+    other rounds of the same kind, over blocks of consecutive rounds and the noise of a run.
     """
 
     name: str
@@ -130,6 +130,7 @@ def combine(
     cut_off: float | None = None,
     late: int = 0,
     seeds: int = 20,
+    published: bool = False,
 ) -> Combined:
     """Combine forecasts privately, in a simulation, and compare with what is usually done.
 
@@ -157,6 +158,9 @@ def combine(
         After how many further rounds a target becomes known. Default 0: before the next round.
     seeds
         How many private runs are made, at least 1. Default 20.
+    published
+        Whether clients show the forecasts that they use. False (default): they keep them at home,
+        so they may mix in their own learner, and the certificate says that nobody sees plays.
 
     Returns
     -------
@@ -182,27 +186,23 @@ def combine(
         raise InvalidValue(f"Expected a table, got {kind}. Make one with hr.ForecastTable.read.")
     game = Combining(table, loss, quantile, largest_error)
     played: Environment = Delayed(of=game, rounds=late) if late else game
-    runs = [_weights(PrivateMixture(epsilon), played, seed) for seed in range(seeds)]
-    built = PrivateMixture(epsilon).build(game.setting).in_game(played.traits)
     scores = partial(np.einsum, "tid,tid->ti", game.records[..., :-1])
-    alone = scores(_weights(Mixture(), played, 0, alone=True))
-    judge = _Judge(game, cut_off)
-    public = [scores(weights) for weights in runs]
+    judge, spec = _Judge(game, cut_off), PrivateMixture(epsilon)
+    runs = [_weights(spec, played, seed) for seed in range(seeds)]
     ways = {
         **_usual(game),
-        "alone, not private": [alone],
+        "alone, not private": [scores(_weights(Mixture(), played, 0, alone=True))],
         "together, not private": [scores(_weights(Mixture(), played, 0))],
-        PRIVATE: public,
-        AT_HOME: [_at_home(game, one, alone, late) for one in public],
+        PRIVATE: [scores(weights) for weights in runs],
     }
+    if not published:
+        spec = replace(spec, at_home=True)
+        ways[AT_HOME] = [scores(_weights(spec, played, seed)) for seed in range(seeds)]
+    certificate = spec.build(game.setting).in_game(played.traits).certificate
+    there = table.present.argmax(axis=1)  # in every round a client that is there
+    weights = runs[0][np.arange(len(there)), there]
     rows = tuple(judge.way(name, several) for name, several in ways.items())
-    weights = runs[0][:, 0] if table.present[:, 0].all() else _shown(runs[0], table.present)
-    return Combined(table, rows, weights, built.certificate, _notes(game))
-
-
-def _shown(weights: Array, present: np.ndarray) -> Array:
-    """The weights of each round as one of the clients that are there plays them."""
-    return weights[np.arange(len(weights)), present.argmax(axis=1)]
+    return Combined(table, rows, weights, certificate, _notes(game))
 
 
 def _unit(table: ForecastTable) -> float:
@@ -213,6 +213,8 @@ def _unit(table: ForecastTable) -> float:
 def _notes(game: Combining) -> tuple[str, ...]:
     table = game.table
     notes = ["simulation: not private"]
+    if len(table.rounds) < FEW:
+        notes.append(f"{len(table.rounds)} rounds are few: intervals over them are rough")
     for k, name in enumerate(table.models):
         if repeats(table.forecasts[..., k], table.targets):
             notes.append(
@@ -284,22 +286,6 @@ def _trimmed(table: ForecastTable) -> Array:
     return total / np.maximum(kept.sum(axis=2), 1)
 
 
-def _at_home(game: Combining, public: Array, own: Array, late: int) -> Array:
-    """The forecasts of clients that mix the public combination with their own one."""
-    targets, present = game.records[..., -1], game.table.present
-    family = game.setting.family
-    assert isinstance(family, Combination)
-    home, used = HomeMixture.start(public.shape[1]), np.empty_like(public)
-    both = np.stack([public, own], axis=-1)
-    for t in range(len(public)):
-        used[t] = home.mixed(both[t])
-        if t >= late:
-            known = t - late
-            lost = family.of.charge(both[known], targets[known][..., None])
-            home = home.learn(np.where(present[known][..., None], lost, 0.0))
-    return used
-
-
 @dataclass(frozen=True)
 class _Judge:
     """Losses of forecasts, in percent, and intervals over blocks of rounds."""
@@ -320,13 +306,12 @@ class _Judge:
     def way(self, name: str, several: list[Array]) -> Way:
         present = self.game.table.present
         losses = np.array([self.by_round(one) for one in several])
-        plain = self.by_round(_usual_plain(self.game))
+        saved = self.by_round(_usual_plain(self.game)) - losses
         counts = present.sum(axis=1)
-        saved = plain - losses.mean(axis=0)
         low, high = block_interval(saved, counts)
         total = counts.sum()
         estimate = Estimate.of(losses.sum(axis=1) / total)
-        return Way(name, estimate, float(saved.sum() / total), low, high)
+        return Way(name, estimate, float(saved.mean(axis=0).sum() / total), low, high)
 
 
 def _usual_plain(game: Combining) -> Array:
@@ -335,19 +320,38 @@ def _usual_plain(game: Combining) -> Array:
 
 
 def block_interval(sums: Array, counts: Array, draws: int = DRAWS) -> tuple[float, float]:
-    """Return a 95 % interval of sum(sums) / sum(counts), by a bootstrap of blocks of rounds.
+    """Return a 95 % interval of what one run on other rounds of the same kind would have.
 
-    Blocks of about the cube root of the number of rounds follow each other in a circle.
+    `sums` has the sum of each round for every run (runs, rounds), and `counts` how many numbers are
+    in each of them. Two things vary: the rounds, by a bootstrap of blocks of about the cube root of
+    their number, which follow each other in a circle; and the noise, by a run drawn for each of
+    these. As blocks are few, the interval is widened as that of a mean is (Student's t).
 
-    >>> low, high = block_interval(np.ones(30), np.full(30, 2))
+    >>> low, high = block_interval(np.ones((1, 30)), np.full(30, 2))
     >>> low, high
     (0.5, 0.5)
     """
-    rounds = len(sums)
+    runs, rounds = sums.shape
     size = ceil(rounds ** (1 / 3))
-    shape = (draws, ceil(rounds / size))
-    starts = (SeededNoise(0).server().draw("uniform", "blocks", shape) * rounds).astype(np.int64)
+    blocks = ceil(rounds / size)
+    source = SeededNoise(0).server()
+    starts = (source.draw("uniform", "blocks", (draws, blocks)) * rounds).astype(np.int64)
     places = (starts[..., None] + np.arange(size)).reshape(draws, -1)[:, :rounds] % rounds
-    found = sums[places].sum(axis=1) / np.maximum(counts[places].sum(axis=1), 1)
-    low, high = np.quantile(found, [0.025, 0.975])
+    mean, total = sums.mean(axis=0), counts.sum()
+    found = mean[places].sum(axis=1) / np.maximum(counts[places].sum(axis=1), 1)
+    if runs > 1:
+        chosen = (source.draw("uniform", "runs", (draws,)) * runs).astype(np.int64)
+        apart = (sums.sum(axis=1) - mean.sum()) / total
+        found += sqrt(runs / (runs - 1)) * apart[chosen]
+    centre = mean.sum() / total
+    wider = _widened(blocks)
+    low, high = centre + wider * (np.quantile(found, [0.025, 0.975]) - centre)
     return float(low), float(high)
+
+
+def _widened(blocks: int) -> float:
+    """What a normal interval of a mean is multiplied by if there are few blocks."""
+    from scipy.stats import t
+
+    free = max(blocks - 1, 1)
+    return float(t.ppf(0.975, free) / 1.96 * sqrt(blocks / free))

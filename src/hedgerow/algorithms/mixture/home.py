@@ -2,72 +2,150 @@
 
 Its own learner knows its targets exactly. What comes out must stay at the client: the answers that
 it sends are about the public combination, so the mixture costs no privacy
-(`proofs/private_mixture.md#privacy`).
+(`proofs/private_mixture.md#privacy`). Nothing is proven about its loss; `hedgerow reproduce
+personal-play` measures it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import log
+from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.mixture.roles import (
+    Answering,
+    ClientState,
+    Learning,
+    ServerState,
+    asked,
+    normalised,
+)
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Matrix, Value, Vector
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Context
 
-PRIOR = np.array([0.7, 0.3])  # of the public combination and the own one
+PRIOR = np.array([0.5, 0.15, 0.15, 0.2])  # public; the own learners by memory; and these together
+MEMORY = 0.95  # of what these four have lost
 BOLDNESS = 2.0
 
 
 @dataclass(frozen=True)
-class HomeMixture:
-    """How much a client trusts the public combination and its own one; for any number of clients.
+class HomeState(ClientState):
+    """The public weights, the answer to send, and what the client has learned by itself.
 
-    Weights are exponential in what each of the two has lost so far, at twice the rate sqrt(ln 2 /
-    V), where V adds up the squares of the differences of their losses. Every method returns a new
-    object. Losses count, not slopes at the mixed forecast: where the target lies between the two
-    forecasts, their losses differ less than they do, and a small V makes it quick to leave one that
-    is worse.
-
-    Parameters
-    ----------
-    lost
-        What each of the two has lost (..., 2).
-    energy
-        The sum V (...).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import hedgerow as hr
-    >>> home = hr.HomeMixture.start()
-    >>> for _ in range(20):  # the public combination is 3 too high, the own one is right
-    ...     home = home.learn(losses=np.array([3.0, 0.0]))
-    >>> home.shares.round(2).tolist()
-    [0.0, 1.0]
+    The first seven fields are those of a server that has one client. `lost` is what the public
+    combination and the own ones have lost, and `energy` adds up the squares of their differences.
     """
 
-    lost: Array
-    energy: Array
+    sums: Matrix
+    squares: Matrix
+    noise: Matrix
+    combinations: Matrix
+    losses: Vector
+    total: Value
+    largest: Value
+    lost: Vector
+    energy: Value
 
-    @classmethod
-    def start(cls, *clients: int) -> HomeMixture:
-        """Return the mixture before the first round: 0.7 for the public combination."""
-        return cls(np.zeros((*clients, 2)), np.zeros(clients))
+
+@dataclass(frozen=True)
+class AtHome(Answering):
+    """Answers about the public combination; plays a mixture of it with its own learner's.
+
+    It mixes four combinations: the public one, those of its own two learners, and what it would use
+    by itself. Weights are exponential in what each has lost, at twice the rate sqrt(ln 4 / V),
+    where V adds up the squares of the largest differences of their losses. Both forget: the last
+    twenty targets count most. Losses count, not slopes at the mixed forecast: where a target lies
+    between two forecasts their losses differ less than they do, and a small V makes it quick to
+    leave one that is worse.
+    """
+
+    state: ClassVar[type[Any]] = HomeState
 
     @property
-    def shares(self) -> Array:
-        """The shares (..., 2) of the public combination and of the own one."""
-        known = self.energy > 0
-        rate = np.sqrt(log(2) / np.where(known, self.energy, 1.0)) * known
-        logits = np.log(PRIOR) - BOLDNESS * rate[..., None] * self.lost
-        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return weights / weights.sum(axis=-1, keepdims=True)
+    def learning(self) -> Learning:
+        """What the server would be if this were the only client."""
+        return Learning.exact(self.family, self.width)
 
-    def mixed(self, forecasts: Array) -> Array:
-        """Return the forecast (...) to use, given the public and the own one (..., 2)."""
-        return np.einsum("...k,...k->...", self.shares, forecasts)
+    def start(self, noise: Noise) -> HomeState:
+        _, fresh = self.learning.open(noise)
+        own = {
+            name: np.broadcast_to(value, (*noise.batch, *np.shape(value)))
+            for name, value in vars(fresh).items()
+        }
+        lost = np.zeros((*noise.batch, len(PRIOR)))
+        usual = super().start(noise)
+        return HomeState(**vars(usual), **own, lost=lost, energy=np.zeros(noise.batch))
 
-    def learn(self, losses: Array) -> HomeMixture:
-        """Return the mixture after a target, given the losses (..., 2) of the two forecasts."""
-        apart = losses[..., 0] - losses[..., 1]
-        return HomeMixture(self.lost + losses, np.asarray(self.energy + apart**2))
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[Array, Any]:
+        energy = np.asarray(state.energy)
+        rate = np.zeros_like(energy)
+        np.divide(log(len(PRIOR)), energy, out=rate, where=energy > 0)
+        rate = BOLDNESS * np.sqrt(rate)
+        shares = normalised(np.log(PRIOR) - rate[..., None] * state.lost)
+        return _mixed(shares, self._all(state)), state
+
+    def observe(self, state: Any, reports: Array, noise: Noise) -> Any:
+        every = self._all(state)
+        paid = [self.family.value(reports, every[..., k, :]) for k in range(len(PRIOR))]
+        lost = np.stack(paid, axis=-1)
+        own, differ = self._learned(_own(state), reports, state)
+        learned = vars(own) | {
+            "lost": MEMORY * state.lost + lost,
+            "energy": MEMORY**2 * state.energy + np.ptp(lost, axis=-1) ** 2,
+        }
+        kept = {name: _where(differ, new, getattr(state, name)) for name, new in learned.items()}
+        return replace(super().observe(state, reports, noise), **kept)
+
+    def _learned(
+        self, own: ServerState, reports: Array, state: HomeState
+    ) -> tuple[ServerState, np.ndarray]:
+        """What a server of this client would know, and whether its forecasts differ.
+
+        All levels count, as nothing is sent. The slope is that at the client's own combination.
+        """
+        learning, levels = self.learning, len(self.family.slopes)
+        alone = _mixed(learning.shares(own), own.combinations)
+        apart = own.combinations - own.combinations[..., -1:, :]
+        gradient, size, spread = np.zeros_like(alone), np.zeros_like(alone), 0.0
+        for level in range(levels):
+            at = np.full(np.shape(state.energy), level)
+            answer = asked(self.family, reports, at, alone)
+            forecasts = answer.forecasts
+            reported = np.asarray(answer.middle + learning.half * answer.sign)
+            gradient = gradient + reported[..., None] * forecasts / levels
+            size = size + learning.half**2 * forecasts * forecasts / levels
+            scores = (apart * forecasts[..., None, :]).sum(axis=-1)
+            spread = spread + np.ptp(scores, axis=-1) / levels
+        paid = (own.combinations * gradient[..., None, :]).sum(axis=-1)
+        energy = (learning.steepest * spread) ** 2 / 8
+        noise = np.zeros_like(size)
+        differ = np.asarray((size > 0).any(axis=-1))
+        return learning.moved(own, gradient, size, noise, paid, energy), differ
+
+    def _all(self, state: HomeState) -> Array:
+        """The four combinations (..., 4, models)."""
+        own = _own(state)
+        together = _mixed(self.learning.shares(own), own.combinations)
+        rows = state.point[..., None, :], own.combinations[..., :-1, :], together[..., None, :]
+        return np.concatenate(rows, axis=-2)
+
+
+def _own(state: HomeState) -> ServerState:
+    return ServerState(*(getattr(state, part.name) for part in fields(ServerState)))
+
+
+def _mixed(shares: Array, rows: Array) -> Array:
+    """The mean of rows (..., k, models), in the same order for one client and for many."""
+    found = np.zeros_like(rows[..., 0, :])
+    for k in range(rows.shape[-2]):
+        found = found + shares[..., k, None] * rows[..., k, :]
+    return found
+
+
+def _where(chosen: np.ndarray, new: Array, old: Array) -> Array:
+    """The new values of the clients that are chosen."""
+    return np.where(chosen.reshape(chosen.shape + (1,) * (np.ndim(new) - chosen.ndim)), new, old)

@@ -8,14 +8,15 @@ and no horizon is needed. Proofs: `proofs/private_mixture.md`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hedgerow.algorithms.mixture.games import combination_games
+from hedgerow.algorithms.mixture.home import AtHome
 from hedgerow.algorithms.mixture.roles import Answer, Answering, Learning, Weights
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
 from hedgerow.core.broadcast_range import Allowed, Between, Points
-from hedgerow.core.certificate import Channel, Proof, not_private
+from hedgerow.core.certificate import Channel, Proof, not_private, with_private_plays
 from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
 from hedgerow.core.domain import Simplex
 from hedgerow.core.environment import Feature
@@ -49,6 +50,10 @@ class PrivateMixture(AlgorithmSpec):
     ----------
     epsilon
         The privacy budget, in [1e-6, 1e6]. Default 1.
+    at_home
+        True: every client mixes the public combination with its own learner, and keeps what it
+        plays at home. That costs no privacy, and no observer sees plays. False (default): clients
+        play the public combination, and anybody may see it.
 
     Guarantee
     ---------
@@ -73,6 +78,7 @@ class PrivateMixture(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"at home": {"at_home": True}},
         anytime=True,
         families=FAMILIES,
         family=Combination(),
@@ -83,6 +89,7 @@ class PrivateMixture(AlgorithmSpec):
     )
 
     epsilon: float = 1.0
+    at_home: bool = False
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, 0.0)
@@ -105,11 +112,16 @@ class PrivateMixture(AlgorithmSpec):
         # a rounded slope has a variance of up to 1 by itself, and a wider moment bound
         spare = gain**2 - (1.0 if family.jumps else 0.0)
         variance = 2 * gain / self.epsilon if family.jumps else gain**2
+        exact = Learning.exact(family, setting.experts)
+        client: Answering = Answering(setting.experts, family, response)
+        if self.at_home:
+            certificate = with_private_plays(certificate)
+            client = AtHome(setting.experts, family, response)
         return Algorithm(
             name="private_mixture",
             setting=setting,
-            client=Answering(setting.experts, family, response),
-            server=_server(setting, gain, spare, variance),
+            client=client,
+            server=replace(exact, gain=gain, spare=spare, variance=variance),
             certificate=certificate,
             upload=Answer,
             broadcast=Weights,
@@ -149,7 +161,7 @@ class Mixture(AlgorithmSpec):
             name="mixture",
             setting=setting,
             client=Answering(setting.experts, _family(setting)),
-            server=_server(setting, 1.0, 0.0, 0.0),
+            server=Learning.exact(_family(setting), setting.experts),
             certificate=not_private(reason, channels, setting.family.record),
             upload=Answer,
             broadcast=Weights,
@@ -169,13 +181,6 @@ class Mixture(AlgorithmSpec):
 def _family(setting: Setting) -> PublicForecasts:
     assert isinstance(setting.family, PublicForecasts)
     return setting.family
-
-
-def _server(setting: Setting, gain: float, spare: float, variance: float) -> Learning:
-    slopes = _family(setting).slopes
-    half = (slopes[0][1] - slopes[0][0]) / 2  # the same at every level
-    steepest = max(max(map(abs, pair)) for pair in slopes)
-    return Learning(setting.experts, half, steepest, gain, spare, variance)
 
 
 def _broadcasts(setting: Setting) -> dict[str, Allowed]:

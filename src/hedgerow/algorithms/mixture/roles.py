@@ -39,6 +39,17 @@ class Answer(Upload):
     middle: Value | float
 
 
+def asked(family: PublicForecasts, records: Array, level: np.ndarray, points: Array) -> Answer:
+    """The exact answer about records at a level: the slope at some weights, from -1 to 1."""
+    slopes = np.array(family.slopes)
+    forecasts = family.at_level(records, level)
+    scores = np.einsum("...d,...d->...", forecasts, points)
+    low, high = slopes[level, 0], slopes[level, 1]
+    middle, half = (low + high) / 2, (high - low) / 2
+    share = (family.slope(scores, records[..., -1], level) - middle) / half
+    return Answer(share, forecasts - forecasts.mean(axis=-1, keepdims=True), middle)
+
+
 @dataclass(frozen=True)
 class Weights(Broadcast):
     """The weight of each forecaster."""
@@ -75,19 +86,13 @@ class Answering(PlaysPoint):
         return replace(state, point=np.broadcast_to(broadcast.point, state.forecasts.shape))
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        family, slopes = self.family, np.array(self.family.slopes)
-        level = np.zeros(noise.batch, np.int64)
-        if len(slopes) > 1:
-            level = np.asarray(noise.index(len(slopes), "level"))  # a public coin
-        forecasts = family.at_level(reports, level)
-        scores = np.einsum("...d,...d->...", forecasts, state.point)
-        low, high = slopes[level, 0], slopes[level, 1]
-        middle, half = (low + high) / 2, (high - low) / 2
-        share = (family.slope(scores, reports[..., -1], level) - middle) / half
-        centred = forecasts - forecasts.mean(axis=-1, keepdims=True)
-        return replace(
-            state, sign=self._sent(share, noise), forecasts=centred, middle=np.asarray(middle)
-        )
+        level, levels = np.zeros(noise.batch, np.int64), len(self.family.slopes)
+        if levels > 1:
+            level = np.asarray(noise.index(levels, "level"))  # a public coin
+        exact = asked(self.family, reports, level, state.point)
+        sign = self._sent(np.asarray(exact.sign), noise)
+        middle = np.asarray(exact.middle)
+        return replace(state, sign=sign, forecasts=exact.forecasts, middle=middle)
 
     def _sent(self, share: Array, noise: Noise) -> Array:
         """A slope, from -1 to 1, as it may be seen: one sign, turned by chance."""
@@ -112,8 +117,8 @@ class ServerState:
     noise: Matrix
     combinations: Matrix
     losses: Vector
-    total: float
-    largest: float
+    total: Value | float
+    largest: Value | float
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,14 @@ class Learning:
     spare: float
     variance: float
 
+    @classmethod
+    def exact(cls, family: PublicForecasts, width: int) -> Learning:
+        """Return the server for answers without noise."""
+        slopes = family.slopes
+        half = (slopes[0][1] - slopes[0][0]) / 2  # the same at every level
+        steepest = max(max(map(abs, pair)) for pair in slopes)
+        return cls(width, half, steepest, 1.0, 0.0, 0.0)
+
     def open(self, noise: Noise) -> tuple[Weights, ServerState]:
         zeros = np.zeros((len(MEMORIES), self.width))
         equal = np.full((len(PRIOR), self.width), 1.0 / self.width)
@@ -146,11 +159,15 @@ class Learning:
         counted = int(np.count_nonzero(squares @ np.ones(self.width)))
         if counted:
             state = self._learn(state, uploads, squares, counted)
-        rate = 0.0
-        if state.total > 0:
-            rate = BOLDNESS * sqrt(log(len(PRIOR)) / (2 * (state.total + state.largest)))
-        above = _normalised(np.log(PRIOR) - rate * state.losses)
-        return Weights(1, above @ state.combinations), state
+        return Weights(1, self.shares(state) @ state.combinations), state
+
+    def shares(self, state: ServerState) -> Array:
+        """How much each of the three combinations counts now."""
+        rate = np.zeros_like(state.total)
+        energy = 2 * (state.total + state.largest)
+        np.divide(log(len(PRIOR)), energy, out=rate, where=np.asarray(energy > 0))
+        rate = BOLDNESS * np.sqrt(rate)
+        return normalised(np.log(PRIOR) - rate[..., None] * state.losses)
 
     def _learn(
         self, state: ServerState, uploads: Answer, squares: Array, counted: int
@@ -159,18 +176,37 @@ class Learning:
         reports = uploads.middle + self.half * self.gain * uploads.sign
         gradient = reports @ forecasts / counted
         size = self.half**2 * (np.ones(len(squares)) @ squares) / counted
-        spread = np.ptp(state.combinations @ forecasts.T, axis=0)
+        # combinations that are equal differ by 0, and not by what rounding leaves
+        apart = state.combinations - state.combinations[-1]
+        spread = np.ptp(apart @ forecasts.T, axis=0)
         shown = (self.steepest * spread.sum() / counted) ** 2
         hidden = self.half**2 * self.variance * float(spread @ spread) / counted**2
+        paid = state.combinations @ gradient
         energy = float(shown + hidden) / 8
+        after = self.moved(state, gradient, size, self.spare / counted * size, paid, energy)
+        return replace(after, largest=float(after.largest))
+
+    def moved(
+        self,
+        state: ServerState,
+        gradient: Array,
+        size: Array,
+        noise: Array | float,
+        paid: Array,
+        energy: Array | float,
+    ) -> ServerState:
+        """The state after a gradient (..., d), its size and noise, and what combinations paid.
+
+        There may be further axes in front, for clients that learn by themselves.
+        """
         learned = replace(
             state,
-            sums=MEMORIES * state.sums + gradient,
-            squares=MEMORIES**2 * state.squares + size,
-            noise=MEMORIES**2 * state.noise + self.spare / counted * size,
-            losses=state.losses + state.combinations @ gradient,
+            sums=MEMORIES * state.sums + gradient[..., None, :],
+            squares=MEMORIES**2 * state.squares + size[..., None, :],
+            noise=MEMORIES**2 * state.noise + np.asarray(noise)[..., None, :],
+            losses=state.losses + paid,
             total=state.total + energy,
-            largest=max(state.largest, energy),
+            largest=np.maximum(state.largest, energy),
         )
         return replace(learned, combinations=self._combinations(learned))
 
@@ -180,15 +216,16 @@ class Learning:
         seen = deviation > 0
         inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=seen)
         scores = state.sums * inverse
-        share = (state.noise * inverse**2).sum(axis=1)
-        energy = np.einsum("kd,kd->k", scores, scores)
+        share = (state.noise * inverse**2).sum(axis=-1)
+        energy = np.einsum("...kd,...kd->...k", scores, scores)
         most = (1 + share / self.width) * share
         kept = np.divide(energy - most, energy, out=np.zeros_like(energy), where=energy > most)
-        learned = _normalised(-SHARPNESS * sqrt(log(self.width)) * kept[:, None] * scores)
-        return np.vstack([learned, np.full(self.width, 1.0 / self.width)])
+        learned = normalised(-SHARPNESS * sqrt(log(self.width)) * kept[..., None] * scores)
+        equal = np.broadcast_to(1.0 / self.width, (*kept.shape[:-1], 1, self.width))
+        return np.concatenate([learned, equal], axis=-2)
 
 
-def _normalised(logits: Array) -> Array:
+def normalised(logits: Array) -> Array:
     """Weights in proportion to the exponentials, which add up to 1."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)

@@ -52,7 +52,8 @@ class _Combining(Environment):
         errors = (table.targets[..., None] - centre) / scale
         target = np.clip(errors, -LARGEST_TARGET, LARGEST_TARGET)
         records = np.concatenate([(filled - centre) / scale, target], axis=-1)
-        return np.where(table.present[..., None], records, 0.0)
+        # in this order in memory, so that sums over models are those of one client to the last bit
+        return np.ascontiguousarray(np.where(table.present[..., None], records, 0.0))
 
     @property
     def setting(self) -> Setting:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from math import ceil, floor
 from typing import Any
 
@@ -31,8 +33,36 @@ def in_rounds(algorithm: AlgorithmRecord) -> str:
 
 
 def shown_setting(algorithm: AlgorithmRecord) -> dict[str, Any]:
-    """The size of the game, to print; a game without a last round says so."""
-    return {name: "none" if v is None else v for name, v in algorithm.setting.items()}
+    """The size of the game and its family, to print; a game without a last round says so."""
+    shown = {name: "none" if v is None else v for name, v in algorithm.setting.items()}
+    family = {"family": family_words(shown["family"])} if "family" in shown else {}
+    return shown | family
+
+
+def family_words(text: str) -> str:
+    """A loss family in words, from the text that it prints as.
+
+    >>> family_words("Combination(of=AbsoluteError(feature_norm=8.0, target=16.0))")
+    'combination of absolute error (feature norm 8, target 16)'
+    """
+    try:
+        return _in_words(ast.parse(text, mode="eval").body)
+    except SyntaxError:
+        return text
+
+
+def _in_words(node: ast.expr) -> str:
+    if not isinstance(node, ast.Call):
+        return re.sub(r"\.0\b", "", ast.unparse(node))
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", ast.unparse(node.func)).lower()
+    of = [_in_words(part) for part in node.args]
+    of += [_in_words(part.value) for part in node.keywords if part.arg == "of"]
+    others = [
+        f"{str(part.arg).replace('_', ' ')} {_in_words(part.value)}"
+        for part in node.keywords
+        if part.arg != "of"
+    ]
+    return " of ".join([name, *of]) + (f" ({', '.join(others)})" if others else "")
 
 
 def in_range(bounds: tuple[float, float]) -> str:
