@@ -10,8 +10,7 @@ better of the two, whichever that is. Places differ here more than those of the 
   and have heavy tails, and biases are as above.
 * *drift*: biases wander, by a random walk in each place.
 
-In the first three all is drawn anew, at each place by itself, after 15 or 40 rounds on average, or
-never. Every seed draws another game. The constants of personal play were chosen on other draws of
+In the first three a place is drawn again after 15 or 40 rounds on average, or never. Every seed draws another game. The constants of personal play were chosen on other draws of
 the first three kinds and on flu data, without a look at drift or at these sizes.
 
 A client cannot know after one target which of the two to trust, so it loses about a round at the
@@ -46,7 +45,7 @@ Kind = Literal["biases", "other models", "waves", "drift"]
 PUBLIC, ALONE, AT_HOME = "private, public combination", "alone, not private", "private, at home"
 MARGIN, ROUNDS = 0.02, 2.0  # of the loss alone, or rounds of the plain average
 LARGEST = 2.0**20
-SEEDS, QUICK_SEEDS = 20, 2
+SEEDS, QUICK_SEEDS = 10, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ class DifferentPlaces(Chunked):
     own
         The share of the variance of biases that is the place's own, in [0, 1].
     lasting
-        After how many rounds a place is drawn anew, on average. None: never.
+        After how many rounds a place is drawn again, on average. None: never.
     clients, models, horizon
         The size of the game; at most 256 rounds.
     """
@@ -91,9 +90,9 @@ class DifferentPlaces(Chunked):
         records = np.empty((CHUNK, self.clients, self.models + 1))
         for row in records:
             if self.lasting is not None:
-                anew = rng.random(self.clients) < 1 / self.lasting
-                bias = np.where(anew[:, None], self._biases(rng, shared), bias)
-                good = np.where(anew, rng.integers(self.models, size=self.clients), good)
+                again = rng.random(self.clients) < 1 / self.lasting
+                bias = np.where(again[:, None], self._biases(rng, shared), bias)
+                good = np.where(again, rng.integers(self.models, size=self.clients), good)
             noise = rng.normal(size=places)
             if self.kind == "other models":
                 error = noise * np.where(np.arange(self.models) == good[:, None], 0.2, 2.0)
@@ -132,7 +131,7 @@ def _games() -> dict[str, DifferentPlaces]:
                 name = (
                     kind if kind == "other models" else f"{kind}, {own:.0%} own".replace("%", " %")
                 )
-                name += ", never anew" if lasting is None else f", anew after {lasting:g}"
+                name += ", lasting" if lasting is None else f", about {lasting:g} rounds"
                 found[name] = DifferentPlaces(kind=kind, own=own, lasting=lasting)
     for own in (0.5, 1.0):
         found[f"drift, {100 * own:g} % own"] = DifferentPlaces(kind="drift", own=own)
