@@ -10,8 +10,9 @@ better of the two, whichever that is. Places differ here more than those of the 
   and have heavy tails, and biases are as above.
 * *drift*: biases wander, by a random walk in each place.
 
-In the first three a place is drawn again after 15 or 40 rounds on average, or never. Every seed draws another game. The constants of personal play were chosen on other draws of
-the first three kinds and on flu data, without a look at drift or at these sizes.
+In the first three a place is drawn again after 15 or 40 rounds on average, or never. Every seed
+draws another game. The constants of personal play were chosen on other draws of the first three
+kinds and on flu data, without a look at drift or at these sizes.
 
 A client cannot know after one target which of the two to trust, so it loses about a round at the
 start. Where learning alone has a small fraction of the loss of the public combination, one round is
