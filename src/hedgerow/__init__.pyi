@@ -22,6 +22,8 @@ from .algorithms.sparse_vector.sparse_vector import SparseVector as SparseVector
 from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
 from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
+from .algorithms.watch.block_selection import BlockSelection as BlockSelection
+from .algorithms.watch.watched_selection import WatchedSelection as WatchedSelection
 from .audits.registry import AUDITS as AUDITS
 from .core.batch import Batch as Batch
 from .core.certificate import Observer as Observer

@@ -13,6 +13,7 @@ from hedgerow.core.setting import Setting
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
     {
+        "block_selection": "hedgerow.algorithms.watch.block_selection:BlockSelection",
         "cover_dartboard": "hedgerow.algorithms.gradient.cover_dartboard:CoverDartboard",
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
         "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
@@ -36,6 +37,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
         "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
+        "watched_selection": "hedgerow.algorithms.watch.watched_selection:WatchedSelection",
     },
     AlgorithmSpec,
 )

@@ -11,6 +11,7 @@ from hedgerow.core.registry import Registry
 AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
     "audit",
     {
+        "block_selection": "hedgerow.audits.cases.watch:block_cases",
         "cover_dartboard": "hedgerow.audits.cases.ball:cover_dartboard",
         "doubling": "hedgerow.audits.cases.restarting:cases",
         "limited_updates": "hedgerow.audits.cases.ball:limited_updates",
@@ -27,5 +28,6 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
         "walk_leader": "hedgerow.audits.cases.walks:cases",
         "walk_meta": "hedgerow.audits.cases.walks:cases",
+        "watched_selection": "hedgerow.audits.cases.watch:watched_cases",
     },
 )

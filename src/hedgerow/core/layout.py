@@ -45,6 +45,8 @@ WholeVector = Annotated[npt.NDArray[np.int64], Rank(1)]
 """A vector of whole numbers."""
 UnitVector = Annotated[Units, Rank(1)]
 """A sum of losses in lattice units for every expert."""
+UnitRows = Annotated[Units, Rank(2)]
+"""Rows of such sums."""
 Flag = Annotated[npt.NDArray[np.bool_], Rank(0)]
 """One truth value."""
 

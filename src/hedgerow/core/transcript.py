@@ -53,6 +53,9 @@ class Sink:
         There is one state for each client, or one for all of them.
         """
 
+    def servers(self, servers: Sequence[Any]) -> None:
+        """Receive the state of the server then; of every client's own one if each is alone."""
+
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         """Receive rounds in which all deciders played one expert, of which only `totals` are known.
 

@@ -59,6 +59,7 @@ class Alone:
         points = self.engines[0].algorithm.plays == "point"
         for sink in sinks:
             sink.states([run.clients for run in runs])
+            sink.servers([run.server for run in runs])
             sink.rounds(state.round, block, Plays.of(joined) if points else joined)
         return AllAlone(tuple(runs))
 

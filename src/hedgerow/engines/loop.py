@@ -93,6 +93,7 @@ class Engine:
         for sink in sinks:
             sink.exchanges(after.exchanges - run.exchanges)
             sink.states(after.clients if isinstance(after.clients, tuple) else (after.clients,))
+            sink.servers((after.server,))
             sink.rounds(run.round, block, plays)
         return after
 

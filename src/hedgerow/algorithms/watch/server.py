@@ -1,0 +1,380 @@
+"""The server of this family: it follows one expert in each run, and may watch the run by a test.
+
+A *run* is the time between two choices of an expert. The next expert is chosen from losses of the
+run that ends, so every loss vector enters the tests of one run and one choice. A `Plan` says how
+long runs are and which of them are tested; it knows nothing but what was broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from math import log, pi
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from hedgerow.algorithms.shared.following import ClientState
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.sparse_vector.regret_test import RegretTest
+from hedgerow.core.block import Block
+from hedgerow.core.broadcast_range import Allowed, Between
+from hedgerow.core.certificate import Channel
+from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.layout import Extended, UnitRows
+from hedgerow.core.measure import Measure
+from hedgerow.core.messages import Broadcast
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.plays import Plays
+from hedgerow.core.protocol import LONGEST_BATCH, RunState, Trace
+from hedgerow.core.setting import Setting
+from hedgerow.core.sums import sum_rows
+from hedgerow.privacy.mechanisms import NoisyMax
+
+CHANNELS = {
+    "LossSums.losses": Channel.UPLOADS,
+    "Watched.rounds": Channel.TIMING,
+    "Watched.expert": Channel.BROADCASTS,
+    "Watched.alarms": Channel.BROADCASTS,
+    "Watched.window": Channel.BROADCASTS,
+}
+AHEAD = 64  # exchanges whose losses are added up at once
+
+
+@dataclass(frozen=True)
+class Watched(Broadcast):
+    """The expert to follow, the alarms so far, and the rounds in the window of the last alarm."""
+
+    expert: int
+    alarms: int
+    window: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is public about the current run; `round` is that of the last exchange.
+
+    Parameters
+    ----------
+    expert
+        The expert that is followed.
+    round
+        The number of rounds before the last exchange.
+    begun, length
+        The rounds before the run, and how long it may become.
+    step
+        The rounds between two exchanges.
+    tested
+        Whether the run is watched by a test.
+    doublings
+        How often the threshold of the test is doubled.
+    alarms, alarmed, window
+        The alarms so far; the rounds before the last one, and those in its window.
+    runs
+        The number of runs so far, this one among them.
+    """
+
+    expert: int
+    round: int
+    begun: int
+    length: int
+    step: int
+    tested: bool
+    doublings: int
+    alarms: int
+    alarmed: int
+    window: int
+    runs: int
+
+    @property
+    def wait(self) -> int:
+        """The rounds until the next exchange."""
+        return min(self.step, self.begun + self.length - self.round)
+
+
+@dataclass(frozen=True)
+class ServerState(Run):
+    """The run, its noisy threshold, and its losses over all clients.
+
+    The first row of `losses` holds those of the whole run. Row h + 1 holds those of the last
+    finished part of 2^h steps. `proven` bounds the regret in the runs before, over all clients
+    (`proofs/watched_selection.md#regret`).
+    """
+
+    noisy_threshold: Extended
+    losses: UnitRows
+    proven: float
+
+
+class Plan(Protocol):
+    """How long runs are, and how they are tested: functions of what is public.
+
+    The first run has `opening` rounds and no test.
+    """
+
+    @property
+    def opening(self) -> int: ...
+
+    def following(self, run: Run, window: int) -> Run:
+        """The run after one that ends now; `window` has the rounds of its alarm, 0 without one."""
+        ...
+
+    def threshold(self, run: Run) -> float:
+        """The threshold of a tested run."""
+        ...
+
+    def allowance(self, run: Run, rounds: int) -> float:
+        """How much a window with these rounds, which ends now, may lose beyond the threshold."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunServer:
+    """Chooses an expert at the end of every run, from the window that ended it.
+
+    `selection` chooses after a run without a test and `after_test` after a tested one. A run ends
+    by an alarm, from the losses in its window, or as planned, from all its losses.
+    """
+
+    state: ClassVar[type[Any]] = ServerState
+
+    setting: Setting
+    plan: Plan
+    selection: NoisyMax
+    test: RegretTest | None = None
+    after_test: NoisyMax | None = None
+
+    @property
+    def broadcasts(self) -> dict[str, Allowed]:
+        """What the server may send."""
+        longest = self.setting.horizon or 2**62
+        return {
+            "rounds": Between(1, max(longest, LONGEST_BATCH)),
+            "expert": Between(0, self.setting.experts - 1),
+            "alarms": Between(0, longest, opening=0),
+            "window": Between(0, longest, opening=0),
+        }
+
+    def first(self, expert: int) -> Run:
+        """The first run."""
+        length = self.plan.opening
+        return Run(expert, 0, 0, length, min(length, LONGEST_BATCH), False, 0, 0, 0, 0, 1)
+
+    def open(self, noise: Noise) -> tuple[Watched, ServerState]:
+        first = self.first(noise.index(self.setting.experts, "first expert"))
+        zero = np.zeros((1, self.setting.experts), np.int64)
+        return self._begun(first, self.kept(zero), 0.0, noise)
+
+    def kept(self, losses: Units) -> Units:
+        """What a run begins with, given the losses of the run before: nothing of them."""
+        return np.zeros_like(losses[:1])
+
+    def _begun(
+        self, run: Run, losses: Units, proven: float, noise: Noise
+    ) -> tuple[Watched, ServerState]:
+        """The message and the state in which a run begins."""
+        threshold = np.inf
+        if run.tested:
+            assert self.test is not None
+            threshold = self.test.begin(self.plan.threshold(run), noise)
+        state = ServerState(**vars(run), noisy_threshold=threshold, losses=losses, proven=proven)
+        return message(state), state
+
+    def aggregate(
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[Watched, ServerState]:
+        now = replace(state, round=state.round + state.wait)
+        steps = -(-(now.round - now.begun) // now.step)
+        losses, windows = watched(state.losses, uploads.losses, steps)
+        now = replace(now, losses=losses)
+        if now.tested:
+            assert self.test is not None
+            for length, lost in windows:
+                rounds = length * now.step
+                query = float(from_units(lost[now.expert] - lost.min()))
+                margin = query - self.plan.allowance(now, rounds)
+                if self.test.above(margin, now.noisy_threshold, noise):
+                    return self._choose(now, lost, rounds, noise)
+        if now.round == now.begun + now.length:
+            return self._choose(now, losses[0], 0, noise)
+        return message(now), now
+
+    def _choose(
+        self, state: ServerState, lost: Units, window: int, noise: Noise
+    ) -> tuple[Watched, ServerState]:
+        """End the run, by an alarm if there is a window, and begin the next one."""
+        expert = noise.release(self.choice(state), from_units(lost))
+        ended = Run(**{each.name: getattr(state, each.name) for each in fields(Run)})
+        proven = state.proven + self.regret_of(state)
+        return self._begun(
+            self.after(ended, expert, window), self.kept(state.losses), proven, noise
+        )
+
+    def choice(self, run: Run) -> NoisyMax:
+        """The mechanism that chooses at the end of this run."""
+        return self.after_test if run.tested and self.after_test is not None else self.selection
+
+    def after(self, run: Run, expert: int, window: int) -> Run:
+        """The run that begins with this expert; `window` is 0 without an alarm."""
+        if window:
+            run = replace(run, alarms=run.alarms + 1, window=window)
+        return replace(self.plan.following(run, window), expert=expert)
+
+    def regret_of(self, run: Run) -> float:
+        """What is proven of the regret in the rounds of a run so far, over all clients.
+
+        It holds in all runs together with probability 1 - 1 / 20.
+        """
+        rounds = run.round - run.begun
+        most = float(self.setting.clients * rounds)
+        if not run.tested or self.test is None:
+            return most
+        noise = self.test.threshold_scale * log(20 * pi**2 * run.runs**2 / 6)
+        found = self.plan.threshold(run) + noise + self.plan.allowance(run, max(rounds, run.step))
+        return min(most, found + self.setting.clients * run.step)
+
+    def log_likelihood(self, broadcasts: list[Watched], reports: Array) -> float:
+        """Exact log-probability of a sequence of broadcasts on given losses."""
+        run, result = self.first(broadcasts[0].expert), -log(self.setting.experts)
+        lost = np.zeros((1, self.setting.experts), np.int64)
+        queries: list[float] = []
+        if message(run) != broadcasts[0]:
+            return -np.inf
+        for before, sent in pairwise(broadcasts):
+            start, run = run.round, replace(run, round=run.round + (before.rounds or 0))
+            new = to_units(reports[start : run.round].sum(axis=(0, 1)))
+            lost, windows = watched(lost, new, -(-(run.round - run.begun) // run.step))
+            alarm, window, chosen = sent.alarms > run.alarms, 0, None
+            if run.tested:
+                for length, sums in windows:
+                    window = length * run.step
+                    query = float(from_units(sums[run.expert] - sums.min()))
+                    queries.append(query - self.plan.allowance(run, window))
+                    if alarm and window == sent.window:
+                        chosen = sums
+                        break
+            if alarm and chosen is None:
+                return -np.inf
+            planned = run.round == run.begun + run.length
+            if not alarm and not planned:
+                if message(run) != sent:
+                    return -np.inf
+                continue
+            scores = lost[0] if chosen is None else chosen
+            result += self._answers(run, queries, alarm)
+            result += self.choice(run).log_probability(from_units(scores), sent.expert)
+            run, queries = self.after(run, sent.expert, window * alarm), []
+            lost = self.kept(lost)
+            if message(run) != sent:
+                return -np.inf
+        return float(result + self._answers(run, queries, False))
+
+    def _answers(self, run: Run, queries: list[float], alarm: bool) -> float:
+        if not run.tested or self.test is None:
+            return 0.0
+        return self.test.log_probability(queries, self.plan.threshold(run), alarm)
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        """The fast path: sums of all clients, many exchanges at once, in the plain order."""
+        noise, state = source.server(), run.server
+        rounds, clients = block.losses.shape[:2]
+        at, exchanges, left = 0, 0, run.remaining or 0
+        held = run.clients.losses.sum(axis=0)  # since the last exchange
+        sums, used = np.empty((0, self.setting.experts)), 0
+        plays = np.empty(rounds, np.int64)
+        while at < rounds:
+            if left == 0:
+                sent, state = self.aggregate(state, LossSums(held), noise)
+                assert sent.rounds is not None
+                left, exchanges, held = sent.rounds, exchanges + 1, 0 * held
+                if state.round == state.begun:
+                    sums, used = sums[:0], 0
+            length = min(left, rounds - at)
+            plays[at : at + length] = state.expert
+            if used == len(sums):
+                sums, used = _steps(block, at, length, state), 0
+            held, used = held + to_units(sums[used]), used + 1
+            at, left = at + length, left - length
+        rest = state.wait - left  # rounds since the last exchange
+        if exchanges == 0:
+            own = run.clients.losses + block.own_totals
+        else:
+            own = to_units(block.losses[rounds - rest :].sum(axis=0))
+        after = ClientState(np.full(clients, state.expert), own)
+        played = np.broadcast_to(plays[:, None], (rounds, clients))
+        return RunState(run.round + rounds, after, None, state, left), Trace(played, exchanges)
+
+
+def _steps(block: Block, at: int, length: int, run: Run) -> Array:
+    """The losses of all clients in the next steps of a run; the first has `length` rounds."""
+    rounds, clients, experts = block.losses.shape
+    end = min(run.begun + run.length - run.round - run.wait + length + at, rounds)
+    stops = np.minimum(at + length + run.step * np.arange(AHEAD), end)
+    stops = stops[: 1 + max(0, -(-(end - at - length) // run.step))].astype(np.int64)
+    starts = np.append(at, stops[:-1])
+    sums = np.empty((len(stops), experts))
+    sum_rows(block.losses.reshape(-1, experts), starts * clients, stops * clients, sums)
+    return sums
+
+
+def message(run: Run) -> Watched:
+    """What is broadcast at the last exchange of a run."""
+    return Watched(run.wait, run.expert, run.alarms, run.window)
+
+
+def watched(losses: Units, new: Units, steps: int) -> tuple[Units, Iterator[tuple[int, Units]]]:
+    """Add the losses of a step, the last of `steps`, and return all windows that end now.
+
+    A window has 1, 2, 4, ... steps or is the whole run. One of 2^k steps is looked at twice in each
+    of its lengths. Windows are given as (steps, losses), the shortest first.
+
+    >>> rows = np.zeros((1, 1), int)
+    >>> for step in range(1, 8):
+    ...     rows, windows = watched(rows, np.array([2**step]), step)
+    >>> [(length, int(lost[0])) for length, lost in windows]
+    [(1, 128), (2, 192), (7, 254)]
+    """
+    rows, windows, part, level = [losses[0] + new, *losses[1:]], list[tuple[int, Units]](), new, 0
+    if steps > 1:
+        windows.append((1, new))
+    while steps % 2**level == 0 and len(rows) > level + 1:
+        earlier, rows[level + 1] = rows[level + 1], part
+        part, level = part + earlier, level + 1
+        if 2**level < steps:
+            windows.append((2**level, part))
+    if steps == 2**level:
+        rows.append(part)
+    windows.append((steps, rows[0]))
+    return np.array(rows), iter(windows)
+
+
+class ProvenRegret(Measure):
+    """What is proven of the regret per client once the losses are known.
+
+    With probability 0.95 no sequence of experts that changes only between runs is better by more
+    (`proofs/watched_selection.md#regret`).
+    """
+
+    name: ClassVar[str] = "proven for this run"
+    meaning: ClassVar[str] = (
+        "what the regret is at most, with probability 0.95 and for any losses without delays"
+    )
+
+    def __init__(self, server: RunServer) -> None:
+        super().__init__()
+        self.server, self.before, self.played = server, 0.0, 0
+        self.now: Sequence[ServerState] = ()
+
+    def servers(self, servers: Sequence[ServerState]) -> None:
+        self.now = servers
+
+    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
+        self.played += block.rounds
+        found, proven = np.zeros(block.rounds), 0.0
+        for state in self.now:
+            run = replace(state, round=self.played)
+            proven += (state.proven + self.server.regret_of(run)) / self.server.setting.clients
+        proven /= len(self.now)
+        found[-1], self.before = proven - self.before, proven
+        return found

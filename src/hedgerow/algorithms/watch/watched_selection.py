@@ -1,0 +1,215 @@
+"""Watched selection: phased selection whose runs end early when a test finds a better expert.
+
+As long as one expert stays the best, runs become longer and longer, as in `phased_selection`. When
+the best expert changes, the losses before the change say nothing about what follows. So a private
+test watches the run: at every exchange it asks, for the last step, the last 2, 4, 8, ... steps and
+the whole run, whether another expert would have lost much less. The first window in which it would
+have ends the run, and the next expert is chosen from the losses in this window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import log, sqrt
+from operator import attrgetter
+from typing import ClassVar
+
+from hedgerow.algorithms.shared.following import Follower
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
+from hedgerow.algorithms.sparse_vector.regret_test import RegretTest
+from hedgerow.algorithms.watch.server import CHANNELS, ProvenRegret, Run, RunServer, Watched
+from hedgerow.core.certificate import Proof, trusted_server
+from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.lattice import MOST_EXACT, round_to_lattice
+from hedgerow.core.protocol import (
+    ANY_CLOSING,
+    LONGEST_BATCH,
+    Algorithm,
+    AlgorithmSpec,
+    SpecTraits,
+)
+from hedgerow.core.rounding import round_down, round_up
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, check_budget
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms import NoisyMax
+
+WATCH = Fraction(7, 10)
+"""The share of the budget of a tested run that goes to its test; the rest is for the choice."""
+QUERIES = Fraction(3, 4)
+"""The share of a test's budget that goes to its queries; the rest is for the threshold."""
+SPREAD = 0.7
+"""How far a leader may be ahead by chance, in standard deviations or so."""
+LONGER = 4
+"""After an alarm the next run is planned this many windows long; a run is tested if this many
+thresholds can be lost in it."""
+
+
+@dataclass(frozen=True)
+class WatchedSelection(AlgorithmSpec):
+    """Follow an expert in runs of growing length, and end a run when another would be much better.
+
+    Use it if you do not know how losses come about, or if the best expert may change. It is rarely
+    far from the best algorithm for a stream, and rarely the best: if losses follow one law all the
+    time, `PhasedSelection` loses a little less. Runs have 1, 2, 4, ... rounds. Long ones are tested
+    every few rounds, in windows of many lengths. An alarm begins a run of four windows. If the
+    window reaches back to the last alarm, the alarm was of no use, and the threshold is doubled;
+    after any other alarm it is halved again.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    every
+        The least number of rounds between two exchanges of a tested run, >= 1. Default
+        8. Where losses say less than the noise hides, there are fewer exchanges.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with exactly epsilon and delta = 0. The server is trusted: it
+    receives exact sums of losses. Proof: `proofs/watched_selection.md#privacy`. No bound on the
+    regret is proven in advance. One that holds for any losses is known after the game; tables show
+    it as "proven for this run" (`proofs/watched_selection.md#regret`).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> algorithm = hr.WatchedSelection().build(hr.Setting(clients=10, experts=100, horizon=None))
+    >>> print(algorithm.certificate.peer.curve.words())
+    epsilon = 1, delta = 0
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        anytime=True,
+        meanings={
+            "test_epsilon": "epsilon of the test of a run",
+            "threshold_scale": "scale of the noise on the threshold of a run",
+            "query_scale": "scale of the noise on each comparison with the threshold",
+            "selection_epsilon": "epsilon of the choice after a tested run",
+        },
+    )
+
+    epsilon: float = 1.0
+    every: int = 8
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon)
+        at_least("every", self.every, 1)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        budget = Fraction(self.epsilon)
+        queries = WATCH * QUERIES * budget
+        test = RegretTest(
+            "exponential", round_up(2 / (WATCH * budget - queries)), round_up(2 / queries)
+        )
+        rest = round_down(budget - Fraction(test.curve.bound))
+        choices = (
+            NoisyMax("selection", "exponential", self.epsilon),
+            NoisyMax("selection after a test", "exponential", rest),
+        )
+        server = RunServer(
+            setting,
+            DyadicWindows(setting.clients, test.threshold_scale, test.query_scale, self.every),
+            choices[0],
+            test,
+            choices[1],
+        )
+        tested = Fraction(test.curve.bound) + Fraction(rest)
+        return Algorithm(
+            name="watched_selection",
+            setting=setting,
+            client=Follower(setting.experts),
+            server=server,
+            certificate=trusted_server(
+                setting=setting,
+                curve=PureDP(max(self.epsilon, round_up(tested))),
+                proof=Proof("watched_selection.md", "privacy"),
+                channels=CHANNELS,
+                mechanisms=(test.threshold_noise, test.comparison, *choices),
+            ),
+            upload=LossSums,
+            broadcast=Watched,
+            broadcasts=server.broadcasts,
+            supports=MASKS_AND_DELAYS,
+            advance=server.advance,
+            common_play=attrgetter("expert"),
+            log_likelihood=server.log_likelihood,
+            measures=lambda: (ProvenRegret(server),),
+            ranges=sums_of_losses(setting),
+            closing=ANY_CLOSING,
+            parameters={
+                "test_epsilon": test.curve.bound,
+                "threshold_scale": test.threshold_scale,
+                "query_scale": test.query_scale,
+                "selection_epsilon": rest,
+            },
+        )
+
+    def audit_variants(self) -> tuple[WatchedSelection, ...]:
+        """Variants whose tiny games have tested runs and come close to the certificate."""
+        return replace(self, epsilon=60.0, every=1), replace(self, epsilon=3.0, every=1)
+
+
+@dataclass(frozen=True)
+class DyadicWindows:
+    """The plan of `WatchedSelection`: functions of what is public.
+
+    The threshold of a run grows with the logarithm of the round in which it is planned to end, so
+    no horizon is needed.
+    """
+
+    clients: int
+    threshold_scale: float
+    query_scale: float
+    every: int
+    opening: int = 1
+
+    @cached_property
+    def longest(self) -> int:
+        """No run is longer, so that all sums of losses in a run are exact."""
+        return max(1, MOST_EXACT // (2 * self.clients))
+
+    def threshold(self, run: Run) -> float:
+        return self._threshold(run.begun + run.length, run.step, run.doublings)
+
+    def _threshold(self, end: int, step: int, doublings: int) -> float:
+        level = self.query_scale * log(2 * max(end, step) / step)
+        return float(round_to_lattice(level)) * 2.0**doublings
+
+    def allowance(self, run: Run, rounds: int) -> float:
+        spread = rounds * self.clients * log(1 + run.round / rounds)
+        return float(round_to_lattice(SPREAD * sqrt(spread)))
+
+    def following(self, run: Run, window: int) -> Run:
+        if window:
+            useless = window == run.round - run.alarmed
+            doublings = run.doublings + 1 if useless else max(0, run.doublings - 1)
+            run = replace(run, doublings=doublings, alarmed=run.round)
+        wanted = LONGER * window or 2 * (run.round - run.begun)
+        length = max(1, min(wanted, self.longest))
+        step = self._step(run.round + length)
+        end = run.round + length
+        level = self._threshold(end, step, run.doublings) + self.threshold_scale
+        tested = self.clients * length >= LONGER * level
+        if tested:
+            length = -(-length // step) * step
+        return replace(
+            run,
+            begun=run.round,
+            length=length,
+            step=step if tested else min(length, LONGEST_BATCH),
+            tested=tested,
+            runs=run.runs + 1,
+        )
+
+    def _step(self, end: int) -> int:
+        """The largest power of 2 in which at most an eighth of the threshold is lost."""
+        step = 1
+        while 16 * self.clients * step <= (
+            self._threshold(end, max(2 * step, self.every), 0) + self.threshold_scale
+        ):
+            step *= 2
+        return max(step, self.every)

@@ -1,0 +1,145 @@
+"""Audit cases for watched runs: a constructed worst transcript and planted bugs.
+
+The first tested run has expert 0 and two exchanges. The first answer is "below", although another
+expert was far better; the datum moves this comparison by 2. The second answer is "above", by the
+whole run, and the datum does not move it at all. Then expert 2 is chosen, which only one world
+favours. So the threshold, the comparison and the choice all reveal as much as they can. In the next
+run expert 2 loses and stays, which the datum may not touch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.algorithms.watch.server import RunServer, message
+from hedgerow.audits.case import WHOLE, AuditCase, changes
+from hedgerow.audits.cases.parts import (
+    all_transcripts,
+    less_selection,
+    peer_curve,
+    quiet_selection,
+    with_bug,
+    with_server,
+)
+from hedgerow.audits.drawn import CUT
+from hedgerow.core.lattice import Units
+from hedgerow.core.setting import Setting
+
+if TYPE_CHECKING:
+    from hedgerow.algorithms.watch.block_selection import BlockSelection
+    from hedgerow.algorithms.watch.watched_selection import WatchedSelection
+
+EXPERTS, ROUNDS, RUNS = 100, 5, 5000
+LEAST, MOST = 0.05, 10.0  # others would need more clients or experts than fit
+
+
+class _Beyond:
+    """The bug: the windows of a run reach into the run before."""
+
+    def kept(self, losses: Units) -> Units:
+        return losses[:1]
+
+
+def worst(server: RunServer) -> tuple[np.ndarray, np.ndarray, tuple[tuple[Any, ...], ...]]:
+    """The streams of both worlds and the transcript."""
+    clients = server.setting.clients
+    first = np.zeros((ROUNDS, clients, EXPERTS))
+    ahead = clients - 2  # how far expert 0 falls behind expert 1
+    first[1, 1 : ahead + 1] = 1.0
+    first[1, 1:, 3:] = 1.0
+    first[1, 1:, 1] = 0.0
+    first[2, 1:, 1] = 1.0  # and now expert 1 behind expert 2
+    first[3, 1:, [0, 2]] = 1.0
+    second = first.copy()
+    favoured = np.isin(np.arange(EXPERTS), (0, 2))
+    first[1, 0], second[1, 0] = ~favoured, favoured
+    runs = [server.first(0)]
+    for alarm, expert in ((0, 0), (None, 0), (2, 2), (None, 2)):
+        run = replace(runs[-1], round=runs[-1].round + runs[-1].wait)
+        runs.append(run if alarm is None else server.after(run, expert, alarm))
+    return first, second, (tuple(message(run) for run in runs),)
+
+
+def watched_cases(spec: WatchedSelection) -> tuple[AuditCase, ...]:
+    """The null case, the worst transcript, then the bugs that must be caught."""
+    epsilon = min(max(LEAST, spec.epsilon), MOST)
+    played = replace(spec, epsilon=epsilon, every=1)
+    algorithm = played.build(Setting(40 + ceil(40 / epsilon), EXPERTS, ROUNDS))
+    server = algorithm.server
+    assert isinstance(server, RunServer)
+    assert server.test is not None
+    assert server.after_test is not None
+    test, choice = server.test, server.after_test
+    half = replace(test, threshold_scale=test.threshold_scale / 2, query_scale=test.query_scale / 2)
+    thin = replace(test, threshold_scale=CUT * test.threshold_scale)
+    bugs = {
+        "half the noise of the test": replace(server, test=half),
+        "the whole budget for the choice beside a test": replace(server, after_test=None),
+        "windows that reach into the run before": with_bug(server, _Beyond),
+        "four fifths of the threshold noise": replace(server, test=thin),
+        "four fifths of the noise of the choice": replace(server, after_test=choice.scaled(CUT)),
+    }
+    first, second, sent = worst(server)
+    curve, given = peer_curve(algorithm), changes(spec, played)
+    case = AuditCase("worst transcript", WHOLE, algorithm, curve, first, second, sent)
+    case = replace(case, parameters=given)
+    return (
+        replace(case, name="null: the same stream twice", second=first),
+        case,
+        *(
+            replace(case, name=name, algorithm=with_server(algorithm, bug), expected="violated")
+            for name, bug in bugs.items()
+        ),
+        *_real_runs(spec, replace(played, epsilon=64.0)),
+    )
+
+
+def block_cases(spec: BlockSelection) -> tuple[AuditCase, ...]:
+    """A datum of the first block, expert 0 chosen from it, and the bugs that must be caught."""
+    played = replace(spec, length=2)
+    algorithm = played.build(Setting(200, 50, 6))
+    first = np.zeros((6, 200, 50))
+    first[:, 1:, 0] = 1.0
+    second = first.copy()
+    first[0, 0, 1:] = second[0, 0, 0] = 1.0
+    server = algorithm.server
+    assert isinstance(server, RunServer)
+    run = server.first(1)
+    sent = (message(run), message(replace(run, expert=0)), message(replace(run, expert=0)))
+    curve, given = peer_curve(algorithm), changes(spec, played)
+    case = AuditCase("worst transcript", WHOLE, algorithm, curve, first, second, (sent,))
+    case = replace(case, parameters=given)
+    bugs = {
+        "four fifths of the noise": less_selection(server),
+        "blocks that are never closed": with_bug(server, _Beyond),
+    }
+    return (
+        replace(case, name="null: the same stream twice", second=first),
+        case,
+        *(
+            replace(case, name=name, algorithm=with_server(algorithm, bug), expected="violated")
+            for name, bug in bugs.items()
+        ),
+        *_real_runs(spec, replace(played, epsilon=4.0)),
+    )
+
+
+def _real_runs(spec: Any, played: Any) -> tuple[AuditCase, ...]:
+    """A tiny game, whose real runs must follow the likelihood; the datum is in a tested run."""
+    algorithm = played.build(Setting(2, 2, 5))
+    first = np.zeros((5, 2, 2))
+    unit = min(0.25, 4 / played.epsilon)
+    first[:, 1, 0] = unit
+    second = first.copy()
+    first[1, 0], second[1, 0] = (unit, 0.0), (0.0, unit)
+    sent = all_transcripts(algorithm, first)
+    curve, name = peer_curve(algorithm), "all transcripts of a tiny game"
+    case = AuditCase(name, WHOLE, algorithm, curve, first, second, sent)
+    case = replace(case, runs=RUNS, parameters=changes(spec, played))
+    quiet = with_server(algorithm, quiet_selection(algorithm.server))
+    bug = "a fifth less noise drawn than in the likelihood"
+    return case, replace(case, name=bug, algorithm=quiet, expected="violated")

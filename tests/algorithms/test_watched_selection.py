@@ -1,0 +1,152 @@
+"""Watched selection and block selection: every engine plays the same, what is proven of the regret
+holds, changes are followed, and planted bugs are caught.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.watch.block_selection import best_length, tracking_regret
+from hedgerow.algorithms.watch.server import RunServer, message, watched
+from hedgerow.audits.runner import AuditRow, cases_of
+from hedgerow.audits.runner import examine as audit
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.drawn.switching import Switching
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.privacy.secure import SecureNoise
+
+CHANGING = Switching(clients=10, experts=10, horizon=1024, segments=4)
+
+
+def plays(algorithm: Algorithm, environment: Any = CHANGING, **options: Any) -> np.ndarray:
+    kept = Everything(wants_messages=False)
+    simulate(algorithm, environment, 3, sinks=[kept], **options)
+    return kept.all_plays()
+
+
+def losses_of(environment: Any, seed: int) -> np.ndarray:
+    start = environment.start(seed)
+    return environment.block(start, environment.setting.rounds, None)[0].losses
+
+
+@pytest.mark.parametrize(
+    "spec", [hr.WatchedSelection(), hr.WatchedSelection(every=1), hr.BlockSelection(length=5)]
+)
+def test_long_tested_runs_are_the_same_on_every_path(spec: Any) -> None:
+    algorithm = spec.build(CHANGING.setting)
+    plain = plays(algorithm, fused=False)
+    assert len(np.unique(plain)) > 1
+    for size in (1, 7, 100, 1024):
+        assert (plays(algorithm, block_rounds=size) == plain).all()
+
+
+def test_a_change_of_the_best_expert_is_followed() -> None:
+    environment = Switching(clients=10, experts=20, horizon=4096, segments=8)
+    watched, phased = (
+        np.take_along_axis(
+            losses_of(environment, 3),
+            plays(spec.build(environment.setting), environment)[..., None],
+            2,
+        ).sum()
+        / 10
+        for spec in (hr.WatchedSelection(), hr.PhasedSelection())
+    )
+    least = 0.1 * 4096
+    assert watched - least < 60
+    assert phased - least > 600
+
+
+def test_windows_hold_the_losses_of_their_steps() -> None:
+    rng, rows = np.random.default_rng(0), np.zeros((1, 3), np.int64)
+    seen: list[np.ndarray] = []
+    for step in range(1, 70):
+        seen.append(rng.integers(0, 9, 3))
+        rows, windows = watched(rows, seen[-1], step)
+        lengths = []
+        for length, lost in windows:
+            lengths.append(length)
+            assert (lost == np.sum(seen[-length:], axis=0)).all()
+        expected = [2**k for k in range(7) if 2**k < step and step % max(1, 2 ** (k - 1)) == 0]
+        assert lengths == [*expected, step]
+
+
+def test_runs_are_a_function_of_what_is_broadcast() -> None:
+    algorithm = hr.WatchedSelection().build(CHANGING.setting)
+    server = algorithm.server
+    assert isinstance(server, RunServer)
+    sent = broadcasts_of(algorithm, losses_of(CHANGING, 1), SeededNoise(2))
+    run = server.first(sent[0].expert)
+    for before, now in pairwise(sent):
+        run = replace(run, round=run.round + before.rounds)
+        if now.alarms > run.alarms:
+            run = server.after(run, now.expert, now.window)
+        elif run.round == run.begun + run.length:
+            run = server.after(run, now.expert, 0)
+        assert message(run) == now
+    assert sent[-1].alarms > 0
+
+
+@pytest.mark.parametrize("name", ["watched_selection", "block_selection"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_audits_give_the_expected_verdicts(name: str, epsilon: float) -> None:
+    rows = [AuditRow(c, audit(c)) for c in cases_of(name, hr.ALGORITHMS[name](epsilon=epsilon))]
+    assert all(row.passed for row in rows), [row.case.name for row in rows if not row.passed]
+    worst = next(row for row in rows if row.case.name == "worst transcript")
+    assert worst.finding.epsilon is not None
+    assert worst.finding.epsilon > 0.97 * worst.certified
+
+
+def test_what_is_proven_after_the_game_holds() -> None:
+    """One expert loses from some round on; the bound may fail in one game of twenty."""
+    losses = np.zeros((512, 10, 2))
+    losses[100:300, :, 0] = losses[300:, :, 1] = 1.0
+    environment = RecordedArray(losses)
+    algorithm = hr.WatchedSelection(every=1).build(environment.setting)
+    assert algorithm.measures is not None
+    above, found = 0, []
+    for seed in range(100):
+        (proven,), kept = algorithm.measures(), Everything(wants_messages=False)
+        proven.marks = (512,)
+        simulate(algorithm, environment, seed, sinks=[proven, kept])
+        paid = losses[np.arange(512), 0, kept.all_plays()[:, 0]].sum()
+        found.append(proven.curve()[-1])
+        above += paid - losses[:, 0].sum(axis=0).min() > found[-1]
+    assert above <= 10
+    assert 20 < np.mean(found) < 200
+
+
+def test_secure_noise_plays() -> None:
+    algorithm = hr.WatchedSelection().build(CHANGING.setting)
+    simulate(algorithm, CHANGING, 0, noise=SecureNoise(), rounds=256)
+
+
+def test_the_length_of_blocks_has_the_smallest_bound() -> None:
+    setting = Setting(clients=10, experts=20, horizon=300)
+    for changes in (0, 3):
+        bounds = [tracking_regret(setting, 1.0, changes, length) for length in range(1, 301)]
+        assert bounds[best_length(setting, 1.0, changes) - 1] == pytest.approx(min(bounds))
+
+
+def test_tracking_regret_holds() -> None:
+    environment = Switching(clients=10, experts=10, horizon=1024, segments=4, gap=0.5)
+    algorithm = hr.BlockSelection(changes=3).build(environment.setting)
+    found = []
+    for seed in range(10):
+        kept = Everything(wants_messages=False)
+        simulate(algorithm, environment, seed, sinks=[kept])
+        losses = losses_of(environment, seed).sum(axis=1)
+        paid = np.take_along_axis(losses, kept.all_plays()[:, :1], 1).sum()
+        best = sum(part.sum(axis=0).min() for part in np.split(losses, 4))
+        found.append((paid - best) / 10)
+    assert 10 < np.mean(found) < algorithm.parameters["tracking_regret"]
