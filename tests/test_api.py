@@ -56,8 +56,13 @@ def parameters(thing: Any) -> list[str]:
     ]
 
 
-def documented(docstring: str) -> list[str]:
-    """The names under the heading Parameters."""
+def documented(thing: Any) -> list[str]:
+    """The names under the heading Parameters, which may be that of a base class."""
+    docstring = thing.__doc__ or ""
+    same = re.search(r"Parameters and guarantee are those\s+of\s+`(\w+)`", docstring)
+    if same is not None:
+        (base,) = (kind for kind in thing.__mro__ if kind.__name__ == same[1])
+        return documented(base)
     _, _, after = inspect.cleandoc(docstring).partition("Parameters\n----------\n")
     section = re.split(r"\n\w[\w ]*\n-{3,}\n", after)[0]
     heads = re.findall(r"^(\w[\w, ]*?)(?: : .*)?$", section, re.MULTILINE)
@@ -67,9 +72,9 @@ def documented(docstring: str) -> list[str]:
 @pytest.mark.parametrize("name", EXPORTED)
 def test_parameters_are_documented(name: str) -> None:
     thing = EXPORTED[name]
-    missing = [given for given in parameters(thing) if given not in documented(thing.__doc__ or "")]
+    missing = [given for given in parameters(thing) if given not in documented(thing)]
     assert not missing, f"{name} does not document {missing}"
-    unknown = [given for given in documented(thing.__doc__ or "") if given not in parameters(thing)]
+    unknown = [given for given in documented(thing) if given not in parameters(thing)]
     assert not unknown, f"{name} documents {unknown}, which it does not take"
 
 

@@ -15,6 +15,9 @@ from .algorithms.mixture.private_mixture import Mixture as Mixture
 from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
+from .algorithms.proven.proven_doubling import ProvenDoubling as ProvenDoubling
+from .algorithms.proven.proven_potential import ProvenPotential as ProvenPotential
+from .algorithms.proven.proven_sparse_vector import ProvenSparseVector as ProvenSparseVector
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
 from .algorithms.sparse_vector.doubling import Doubling as Doubling
 from .algorithms.sparse_vector.potential import Potential as Potential

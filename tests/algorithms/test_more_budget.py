@@ -85,12 +85,12 @@ def build(spec: AlgorithmSpec, setting: Setting) -> Algorithm:
 
 
 def promised(spec: AlgorithmSpec, made: Environment, seed: int) -> AlgorithmSpec:
-    """The spec with the loss of the best expert, which the proved calibration must be told.
+    """The spec with the loss of the best expert, which a proven plan must be told.
 
     It minimises a bound for streams with such an expert. On others more budget may hurt: it means
     a lower threshold, so that good experts leave and are forgotten.
     """
-    if not isinstance(spec, hr.SparseVector) or spec.calibration != "proved":
+    if not isinstance(spec, hr.ProvenSparseVector):
         return spec
     block, _ = made.block(made.start(seed), made.setting.rounds, None)
     return replace(spec, best_loss=float(block.losses.mean(axis=1).sum(axis=0).min()))

@@ -85,7 +85,7 @@ SLOW_TO_BUILD = (
     "private_hedge",
     "private_hedge, every 3",
     "shrinking_dartboard, approximate",
-    "sparse_vector, proved",
+    "proven_sparse_vector",
 )
 
 

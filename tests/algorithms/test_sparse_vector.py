@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.plan import Plan, rule
@@ -264,8 +266,8 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
 
 def test_wrong_choices_are_refused() -> None:
     for plan, name in ((Plan(front=0.5), "front"), (Plan(draw="exponential"), "draw")):
-        with pytest.raises(InvalidValue, match=f"{name}=.*None with calibration='proved'"):
-            SparseVector(calibration="proved", plan=plan)
+        with pytest.raises(InvalidValue, match=f"{name}=.*None: the bound"):
+            ProvenSparseVector(plan=plan)
     with pytest.raises(InvalidValue, match="front"):
         Plan(front=1.5)
     with pytest.raises(InvalidValue, match="draw"):
@@ -294,18 +296,18 @@ def test_a_game_with_separate_deciders_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "size"),
+    ("spec", "size"),
     [
-        ({"delta": 1e-6, "calibration": "proved", "plan": Plan(15)}, (1000, 100, 100_000)),
-        ({"delta": 1e-6, "plan": Plan(front=0.0)}, (1000, 100, 10**6)),
-        ({"epsilon": 0.01, "delta": 0.02}, (8000, 100, 10**6)),
+        (ProvenSparseVector(delta=1e-6, plan=Plan(15)), (1000, 100, 100_000)),
+        (SparseVector(delta=1e-6, plan=Plan(front=0.0)), (1000, 100, 10**6)),
+        (SparseVector(epsilon=0.01, delta=0.02), (8000, 100, 10**6)),
     ],
 )
-def test_weighted_sums_stay_exact_in_large_games(choices: Any, size: Any) -> None:
+def test_weighted_sums_stay_exact_in_large_games(spec: SparseVector, size: Any) -> None:
     clients, experts, horizon = size
-    built = SparseVector(**choices).build(Setting(clients, experts, horizon))
+    built = spec.build(Setting(clients, experts, horizon))
     server: Any = built.server
-    pure: Any = SparseVector(**choices | {"delta": 0.0}).build(built.setting).server
+    pure: Any = replace(spec, delta=0.0).build(built.setting).server
     most = max(pure.weights.largest, (2**33 - 1) / (clients * horizon))
     assert server.weights.largest <= most
 
@@ -313,7 +315,7 @@ def test_weighted_sums_stay_exact_in_large_games(choices: Any, size: Any) -> Non
 def test_the_best_loss_counts_after_rounding() -> None:
     """Half a step of the lattice in every round is rounded up to a whole one."""
     setting, lost = Setting(1, 8, 2**14), 0.500001 * 2.0**-20
-    built = SparseVector(calibration="proved", best_loss=2**14 * lost, epsilon=1e5).build(setting)
+    built = ProvenSparseVector(best_loss=2**14 * lost, epsilon=1e5).build(setting)
     server: Any = built.server
     rounded = 2**14 * float(round_to_lattice(np.array(lost)))
     assert rounded > 1.9 * 2**14 * lost

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.sparse_vector.plan import Plan
-from hedgerow.algorithms.sparse_vector.proved import (
+from hedgerow.algorithms.proven.bounds import (
     COARSE,
     FINE,
     EpochRuns,
@@ -26,6 +25,7 @@ from hedgerow.algorithms.sparse_vector.proved import (
     regret_bound,
     run_cost,
 )
+from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
@@ -43,7 +43,7 @@ from support.command import Command
 
 
 def proved(epsilon: float, setting: Setting, **choices: Any) -> Algorithm:
-    return hr.SparseVector(epsilon=epsilon, calibration="proved", **choices).build(setting)
+    return hr.ProvenSparseVector(epsilon=epsilon, **choices).build(setting)
 
 
 def regret(algorithm: Algorithm, environment: Environment, seeds: int) -> Estimate:
@@ -146,8 +146,8 @@ def test_a_known_best_loss_is_covered() -> None:
 # Epochs that differ
 
 PROVED: dict[str, Any] = {
-    "doubling": lambda epsilon, **more: hr.Doubling(epsilon, calibration="proved", **more),
-    "potential": lambda epsilon, **more: hr.Potential(epsilon, calibration="proved", **more),
+    "doubling": hr.ProvenDoubling,
+    "potential": hr.ProvenPotential,
 }
 
 
@@ -185,7 +185,7 @@ def test_differing_epochs_keep_their_bound_and_come_near_it(
 @pytest.mark.parametrize(("best", "share"), [(0.5, 0.1), (2.0, 0.02)])
 def test_doubling_is_covered_whatever_the_best_expert_loses(best: float, share: float) -> None:
     """The best expert loses first, and nobody tells the algorithm how much it may lose."""
-    setting, spec = Setting(10, 16, 512), hr.Doubling(50.0, calibration="proved")
+    setting, spec = Setting(10, 16, 512), hr.ProvenDoubling(50.0)
     losses = np.array(ladder(setting, 1).losses)
     losses[2:], losses[:2] = losses[:-2].copy(), 0.0
     losses[:2, :, 0] = best / 2
@@ -197,15 +197,11 @@ def test_doubling_is_covered_whatever_the_best_expert_loses(best: float, share: 
     assert bound < spec.regret_at_most(setting, 4 * best) <= setting.rounds
 
 
-def test_only_the_proved_calibration_of_doubling_is_asked_for_its_regret() -> None:
-    with pytest.raises(InvalidValue, match="calibration"):
-        hr.Doubling().regret_at_most(Setting(2, 4, 100), 0.0)
+def test_what_the_bound_of_doubling_does_not_cover_is_refused() -> None:
     with pytest.raises(InvalidValue, match="best_loss"):
-        hr.Doubling(calibration="proved").regret_at_most(Setting(2, 4, 100), 101.0)
-    with pytest.raises(InvalidValue, match="to be None with calibration='proved'"):
-        hr.Doubling(calibration="proved", plan=Plan(front=0.5))
-    with pytest.raises(InvalidValue, match="calibration"):
-        hr.Doubling(calibration="published")  # pyright: ignore[reportArgumentType]
+        hr.ProvenDoubling().regret_at_most(Setting(2, 4, 100), 101.0)
+    with pytest.raises(InvalidValue, match="to be None: the bound"):
+        hr.ProvenDoubling(plan=Plan(front=0.5))
 
 
 GAME = Game(clients=10, experts=50, horizon=512, every=1, exchanges=511)
@@ -233,8 +229,8 @@ def test_the_bound_of_epochs_grows_with_what_is_given_up() -> None:
 
 def test_an_epoch_ends_no_more_often_than_its_bound() -> None:
     """Few draws, so that epochs do end: a quarter of the bound would fail."""
-    setting, spec = Setting(1, 16, 256), hr.Doubling(40.0, plan=Plan(3, 2.0))
-    algorithm = replace(spec, calibration="proved").build(setting)
+    setting, spec = Setting(1, 16, 256), hr.ProvenDoubling(40.0, plan=Plan(3, 2.0))
+    algorithm = spec.build(setting)
     bound = algorithm.parameters["wrong_doubling_at_most"]
     stream = ladder(setting, 1)
     share = np.mean([draws(algorithm, stream, seed) >= 3 for seed in range(100)])
@@ -243,7 +239,7 @@ def test_an_epoch_ends_no_more_often_than_its_bound() -> None:
 
 def test_the_recursion_beats_the_mean_of_a_product() -> None:
     """At the proved constants Theorem 3 of `proofs/doubling.md` says nothing, the recursion 0.084."""
-    built = hr.Doubling(calibration="proved").build(Setting(10, 100, 512))
+    built = hr.ProvenDoubling().build(Setting(10, 100, 512))
     assert 0.05 < built.parameters["wrong_doubling_at_most"] < 0.085
     more = replace(RUNS, weights=tuple(8.0 / k for k in range(1, 20)))
     assert chance_of_end(GAME, more) < chance_of_end(GAME, RUNS) < 1
@@ -320,7 +316,7 @@ def test_the_bound_counts_the_whole_threshold(
         asked.append((game, runs))
         return 1.0
 
-    monkeypatch.setattr("hedgerow.algorithms.sparse_vector.sparse_vector.regret_bound", seen)
+    monkeypatch.setattr("hedgerow.algorithms.proven.proven_sparse_vector.regret_bound", seen)
     algorithm = proved(10.0, Setting(3, 8, 101), best_loss=best_loss)
     ((game, runs),) = asked
     assert isinstance(algorithm.server, RecencySelector)
@@ -354,8 +350,8 @@ def test_other_calibrations_and_games_have_no_bound() -> None:
 @pytest.mark.parametrize("name", ["front", "draw"])
 def test_choices_outside_the_proof_are_refused(name: str) -> None:
     value: Any = {"front": 0.5, "draw": "permute-and-flip"}[name]
-    with pytest.raises(InvalidValue, match="to be None with calibration='proved'"):
-        hr.SparseVector(calibration="proved", plan=Plan(**{name: value}))
+    with pytest.raises(InvalidValue, match="to be None: the bound"):
+        hr.ProvenSparseVector(plan=Plan(**{name: value}))
 
 
 def test_certify_states_the_bounds(hedgerow: Command) -> None:
@@ -364,11 +360,14 @@ def test_certify_states_the_bounds(hedgerow: Command) -> None:
         out = " ".join(hedgerow("certify", name, *set_all).out.split())
         return out, hedgerow("certify", name, *set_all, "--json").document()
 
-    words, document = certify("calibration=proved", "epsilon=10", "experts=20", "horizon=200")
+    game = ("epsilon=10", "experts=20", "horizon=200")
+    words, document = certify(*game, name="proven_sparse_vector")
     assert "for losses fixed in advance if one expert never loses proof of this bound" in words
     assert document["regret_bound_proof"] == "proofs/sparse_vector_regret.md#theorem"
     words, document = certify("epsilon=10")
-    assert "no bound on the regret is proven for these choices; calibration=proved has one" in words
+    assert (
+        "no bound on the regret is proven for these choices; proven_sparse_vector has one" in words
+    )
     assert (
         "(kappa/m) (m L* + 16 ln(2 T^2/(N^2 rho))/epsilon + 4/eta + m N) = 1,025 (vacuous" in words
     )

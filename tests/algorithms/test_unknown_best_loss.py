@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.sparse_vector.doubling import (
-    Doubling,
-    Guesser,
+from hedgerow.algorithms.proven.proven_doubling import (
+    ProvenDoubling,
     false_alarm,
     wrong_doubling,
 )
+from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -134,9 +134,7 @@ def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
     not vacuous.
     """
     experts, rounds = 8, 200
-    algorithm = Doubling(epsilon=20.0, plan=Plan(6, 9.0, front=0.0, draw="exponential")).build(
-        Setting(1, experts, rounds)
-    )
+    algorithm = ProvenDoubling(20.0, plan=Plan(6, 9.0)).build(Setting(1, experts, rounds))
     bound = algorithm.parameters["wrong_doubling_at_most"]
     assert 0.01 < bound < 0.2
     losses = np.zeros((rounds, 1, experts))
@@ -149,11 +147,8 @@ def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
 
 
 def test_the_bound_on_wrong_doublings_is_stated_only_where_it_is_proven() -> None:
-    setting = Setting(1, 8, 200)
-    choices: tuple[dict[str, Any], ...] = ({}, {"front": 0.0}, {"draw": "exponential"})
-    for choice in choices:
-        made = Doubling(epsilon=20.0, plan=Plan(9, 9.0, **choice)).build(setting)
-        assert "wrong_doubling_at_most" not in made.parameters
+    made = Doubling(epsilon=20.0, plan=Plan(9, 9.0)).build(Setting(1, 8, 200))
+    assert "wrong_doubling_at_most" not in made.parameters
 
 
 @pytest.mark.parametrize("experts", [2, 100])
@@ -204,7 +199,7 @@ def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
     [
         ({"epsilon": -1.0}, r"Expected epsilon=-1.0 > 0"),
         ({"first_guess": 0.0}, r"Expected first_guess=0.0 >= 2\^-20"),
-        ({"first_guess": 1e-7, "calibration": "proved"}, r"Expected first_guess=1e-07 >= 2\^-20"),
+        ({"first_guess": 1e-7}, r"Expected first_guess=1e-07 >= 2\^-20"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:

@@ -154,6 +154,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     assert able == [
         "asi2023_potential",
         "asi2023_sparse_vector",
+        "block_selection",
         "doubling",
         "follow_the_leader",
         "gao2024_fed_svt",
@@ -161,6 +162,9 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "jacobsen2025_walk_batches",
         "phased_selection",
         "potential",
+        "proven_doubling",
+        "proven_potential",
+        "proven_sparse_vector",
         "random_prefix",
         "shrinking_dartboard",
         "sparse_vector",
@@ -168,6 +172,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "walk_batches",
         "walk_leader",
         "walk_meta",
+        "watched_selection",
     ]
     words = hedgerow("list", "algorithms").out
     assert (

@@ -111,9 +111,9 @@ IN_THE_QUICK_SUITE = {
     "running_leader, distributed": ALIKE,
     "running_leader, local": ALIKE,
     # the same server with other numbers; the search for them takes half a second in every setting
-    "sparse_vector, proved": ("covers every message", "regret below bound"),
-    "doubling, proved": ("covers every message", "regret below bound"),
-    "potential, proved": ("covers every message", "regret below bound"),
+    "proven_sparse_vector": ("covers every message", "regret below bound"),
+    "proven_doubling": ("covers every message", "regret below bound"),
+    "proven_potential": ("covers every message", "regret below bound"),
     # its noise is that of a continual sum (tests/algorithms/test_continual_sum.py)
     "tree_leader": tuple(c for c in CONTRACTS if c != "noise follows its law"),
     "tree_hedge": (*ALIKE, "sensitivities hold", "ledger composes", "regret below bound"),

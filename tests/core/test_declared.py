@@ -306,7 +306,7 @@ def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
         for feature in (Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS)
     )
     setting = hr.Setting(10, 20, 100)
-    proved = hr.SparseVector(epsilon=10.0, calibration="proved").build(setting)
+    proved = hr.ProvenSparseVector(epsilon=10.0).build(setting)
     assert proved.in_game(away).regret_bound == proved.regret_bound is not None
     assert proved.in_game(asleep).regret_bound is None
     hedge = hr.Hedge().build(setting)
@@ -316,7 +316,7 @@ def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
 
 
 def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses() -> None:
-    spec = hr.Doubling(plan=Plan(threshold=100.0, front=0.0, draw="exponential"))
+    spec = hr.ProvenDoubling(plan=Plan(threshold=100.0))
     built = spec.build(hr.Setting(10, 100, 512))
     assert "wrong_doubling_at_most" in built.parameters
     for traits in (Traits(adversary="adaptive"), Traits(sees_plays=True)):

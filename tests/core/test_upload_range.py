@@ -74,7 +74,7 @@ def test_an_algorithm_without_ranges_is_refused_by_name() -> None:
 
 
 FORMS: dict[str, Any] = variants()
-OTHER_NUMBERS = ("approximate", "proved", "pure")  # with the roles of the default
+OTHER_NUMBERS = ("approximate", "pure")  # with the roles of the default
 
 
 @pytest.mark.parametrize(

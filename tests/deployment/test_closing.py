@@ -294,7 +294,7 @@ def test_only_declared_rules(place: Path, algorithm: str, choices: dict[str, Any
 
 
 def test_the_certificate_says_that_answers_are_public() -> None:
-    plain = hr.SparseVector(calibration="proved").build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
+    plain = hr.ProvenSparseVector().build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
     closed = plain.closed_by("fold")
     assert plain.regret_bound is not None
     assert closed.regret_bound is None

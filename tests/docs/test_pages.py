@@ -97,12 +97,14 @@ def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str,
 
 def test_every_algorithm_is_measured() -> None:
     """Every algorithm that chooses experts; points are another game, which `cover_dartboard` is
-    for: on experts it is the shrinking dartboard.
+    for: on experts it is the shrinking dartboard. Parameters with a proven regret are no choice:
+    they have more regret.
     """
     built_in = {
         name
         for name, kind in ALGORITHMS.items()
         if kind.__module__.startswith("hedgerow.")
+        and not name.startswith("proven_")
         and kind().build(setting_for(kind, 2, 2, 8)).plays == "expert"
     }
     assert {candidate.name for candidate in candidates()} == built_in - {"cover_dartboard"}

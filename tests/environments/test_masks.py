@@ -14,7 +14,7 @@ from scipy import stats
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
-from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.proven.proven_doubling import ProvenDoubling
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.outcome import same
@@ -562,7 +562,7 @@ def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment
     """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and
     a right guess is doubled.
     """
-    spec = Doubling(plan=Plan(threshold=100.0, front=0.0, draw="exponential"))
+    spec = ProvenDoubling(plan=Plan(threshold=100.0))
     entry = Entry("a", spec)
     assert "wrong_doubling_at_most" in spec.build(environment.setting).parameters
     assert (

@@ -14,6 +14,7 @@ from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
@@ -1133,7 +1134,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
     "half of a proven bound": (
         "regret below bound",
-        LowerBound(SparseVector(calibration="proved")),
+        LowerBound(ProvenSparseVector()),
     ),
     "is not its reference": ("noiseless is reference", WrongReference()),
 }

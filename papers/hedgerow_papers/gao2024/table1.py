@@ -3,7 +3,7 @@
 The printed table compares orders of regret and of communication. Here each row is played: with the
 printed constants, and with certified ones, for one client (SING) and for ten (FED). Rates have
 every hidden constant 1. Bounds come from the algorithms (those of the sparse vector are for
-`calibration="proved"`; the certified constants have none), epsilon from the certificates, numbers
+`ProvenSparseVector`; the certified constants have none), epsilon from the certificates, numbers
 from the messages, lower bounds from `environments.hard.lower_bounds`.
 
 Stochastic losses are those of Figure 1 (linear reading), realizable ones those of Figure 2, and
@@ -17,7 +17,7 @@ Uploads that are really epsilon-DP need much more noise, with which ten clients 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log, sqrt
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,12 @@ from typing import Any
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.printed_bounds import printed_numbers
+from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow.core.validate import parameters
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli, GaussianSoftmax
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
@@ -170,7 +172,7 @@ def table(done: Studies) -> TextTable:
         spec, setting = row.specs[CERTIFIED], study.algorithms[names[1]].setting
         bound, sent = study.regret_bounds()[names[1]], summary[names[1]]
         if isinstance(spec, SparseVector):
-            bound = replace(spec, calibration="proved").build(setting).regret_at_most
+            bound = ProvenSparseVector(**parameters(spec)).build(setting).regret_at_most
         count = printed_numbers(spec, setting)
         theirs = (
             "-" if count is None or row.clients == 1 else f"{count.formula} = {count.value:,.0f}"

@@ -28,6 +28,11 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "private_hedge": "hedgerow.algorithms.dartboard.private_hedge:PrivateHedge",
         "private_mixture": "hedgerow.algorithms.mixture.private_mixture:PrivateMixture",
+        "proven_doubling": "hedgerow.algorithms.proven.proven_doubling:ProvenDoubling",
+        "proven_potential": "hedgerow.algorithms.proven.proven_potential:ProvenPotential",
+        "proven_sparse_vector": (
+            "hedgerow.algorithms.proven.proven_sparse_vector:ProvenSparseVector"
+        ),
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
         "running_leader": "hedgerow.algorithms.correlated.running_leader:RunningLeader",
         "shrinking_dartboard": (

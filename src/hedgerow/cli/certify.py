@@ -143,7 +143,7 @@ def certify(
     if json:
         print_json({**to_json(record), **bound, "communication": sent, "notes": notes})
         return
-    other = "calibration=proved" if "proved" in type(spec).traits.forms else None
+    other = f"proven_{name}" if f"proven_{name}" in ALGORITHMS else None
     _show(record, bound, sent, notes, other)
 
 

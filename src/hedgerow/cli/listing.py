@@ -22,18 +22,24 @@ from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
 PRINTED = "for comparison, from papers"
+PROVEN = "those of never or rarely wrong experts, with a proven regret"
+NOT_PRIVATE = "for comparison, without privacy"
+BRIEF = (PROVEN, NOT_PRIVATE, PRINTED)  # headings under which only names are listed
+POINTS = "points instead of experts; models (online_sgd)"
 # Headings of the short list, by the package of a class or the start of an experiment's ID.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
         "sparse_vector": "one expert is never wrong, or rarely (doubling, potential)",
+        "proven": PROVEN,
         "phases": "losses follow one law",
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
         "correlated": "private running sums; running_leader with trust=local trusts no server",
         "walks": "no trusted server and no horizon",
+        "watch": "the best expert changes",
         "mixture": "public forecasts are combined, targets are secret",
-        "gradient": "points instead of experts",
-        "learning": "models",
-        "baselines": "for comparison, without privacy",
+        "gradient": POINTS,
+        "learning": POINTS,
+        "baselines": NOT_PRIVATE,
         "hedgerow_papers": PRINTED,
     },
     "environments": {
@@ -74,7 +80,7 @@ def _show_short() -> None:
     for kind in KINDS:
         OUT.print(f"[bold]{kind}[/bold]")
         for heading, names in _grouped(kind).items():
-            if kind == "algorithms" and heading != PRINTED:
+            if kind == "algorithms" and heading not in BRIEF:
                 print_indented(f"{heading}:")
                 for name in names:
                     summary = _summary(ALGORITHMS[name])

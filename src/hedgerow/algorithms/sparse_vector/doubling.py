@@ -13,34 +13,20 @@ ends a run nor doubles the guess.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from math import exp, expm1, log
-from typing import ClassVar, Literal, get_args
-
-import numpy as np
+from typing import ClassVar
 
 from hedgerow.algorithms.sparse_vector.plan import Plan, planned
-from hedgerow.algorithms.sparse_vector.proved import (
-    REL,
-    STEP,
-    EpochRuns,
-    Game,
-    chance_of_end,
-    epochs_bound,
-)
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof
-from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect, one_of
-from hedgerow.privacy.mechanisms import ExponentialMechanism
+from hedgerow.core.validate import between, expect
 
-Calibration = Literal["certified", "proved"]
 LEAST = 2.0**-20  # the smallest guess above 0: one step of the lattice
-MOST_GUESSES = 16  # that the regret bound follows; what comes later is given up
 
 
 @dataclass(frozen=True)
@@ -76,64 +62,6 @@ def guessed(epoch: int, first: float, most: float) -> float:
     return min(first * 2.0 ** min(epoch - 1, 100), most) if epoch else 0.0
 
 
-def first_large(first: float, most: float, large: float) -> int:
-    """The first epoch, not 0, whose guess is at least `large`, or cannot grow.
-
-    >>> [first_large(3.0, 20.0, large) for large in (0.0, 5.0, 100.0)]
-    [1, 2, 4]
-    """
-    epoch = 1
-    while guessed(epoch, first, most) < min(large, most):
-        epoch += 1
-    return epoch
-
-
-def false_alarm(sparse_epsilon: float, reserve: float) -> float:
-    """Bounds the probability that query noise exceeds the threshold noise by more than `reserve`.
-
-    Both are exponential, perhaps rounded down to the lattice (`proofs/doubling.md#lattice`).
-
-    >>> false_alarm(1.0, 0.0) > 0.5 > false_alarm(1.0, 0.01)
-    True
-    """
-    return exp(sparse_epsilon * (STEP - reserve)) / 2
-
-
-def wrong_doubling(
-    *,
-    experts: int,
-    exchanges: int,
-    switches: int,
-    margin: float,
-    sparse_epsilon: float,
-    selection_epsilon: float,
-) -> float:
-    """Bounds the probability that an epoch ends although some expert loses no more than its guess.
-
-    The bound is the minimum over `part`, the share of the margin that is reserved for query noise:
-    `proofs/doubling.md#soundness`. `selection_epsilon` is the smallest weight of a run's losses. It
-    holds for real noise and for noise on the lattice.
-
-    >>> bound = wrong_doubling(
-    ...     experts=100,
-    ...     exchanges=512,
-    ...     switches=16,
-    ...     margin=60.0,
-    ...     sparse_epsilon=0.5,
-    ...     selection_epsilon=0.5,
-    ... )
-    >>> bound < 0.01
-    True
-    """
-    least = 1.0
-    for part in np.linspace(0.0, 1.0, 101)[:-1]:
-        alarms = exchanges * false_alarm(sparse_epsilon, part * margin)
-        lost = -expm1(-selection_epsilon * (1 - part) * margin / 2)
-        unlucky = exp(min(0.0, log(experts) + (switches - 1) * log(1 - lost / 2)))
-        least = min(least, (alarms + unlucky) * (1 + REL))
-    return least
-
-
 @dataclass(frozen=True)
 class Doubling(AlgorithmSpec):
     """Sparse vector for an unknown best loss: guess it, and double the guess when it fails.
@@ -142,8 +70,7 @@ class Doubling(AlgorithmSpec):
     chosen from public values, as `SparseVector` chooses them for a best loss of 0. So both play
     alike until the first guess (0) fails.
 
-    With `calibration="proved"` the expected regret is bounded for *every* loss of the best expert:
-    `regret_at_most`. The bound that a certificate shows is for an expert that never loses.
+    No bound on the regret is proven; `ProvenDoubling` has one.
 
     Parameters
     ----------
@@ -152,23 +79,17 @@ class Doubling(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
-        takes a multiple of it where more exchanges would bring nothing.
+        Rounds between two exchanges (N): from 1 (default) to the horizon. A multiple of it is taken
+        where more exchanges would bring nothing.
     first_guess
         The first guess above 0 of the best expert's loss, summed over clients: at least 2^-20 and
-        at most clients * horizon. None (default): the threshold; with calibration="proved" at least
-        clients * every.
+        at most clients * horizon. None (default): the threshold.
     early
         Whether there are also exchanges in the first `every` rounds. Default: yes.
     plan
         What experts may choose themselves, as for `SparseVector`: `threshold` is what an expert may
-        lose beyond the guess, `switches` the draws for each guess. With draw="exponential" and
-        front=0 the parameters state how likely a right guess is doubled. None (default): chosen
-        from public values.
-    calibration
-        "certified" (default), or "proved": the constants of `SparseVector(calibration="proved")`.
-        Then the regret and the chance that a right guess is doubled have proven bounds, and `front`
-        and `draw` of the plan must be None.
+        lose beyond the guess, `switches` the draws for each guess. None (default): chosen from
+        public values.
 
     Guarantee
     ---------
@@ -185,11 +106,6 @@ class Doubling(AlgorithmSpec):
     epsilon = 1, delta = 0
     >>> round(algorithm.parameters["first_guess"], 1)
     14.8
-    >>> proved = hr.Doubling(epsilon=10.0, calibration="proved")
-    >>> 10 < proved.build(algorithm.setting).regret_at_most < 11
-    True
-    >>> 30 < proved.regret_at_most(algorithm.setting, best_loss=1.0) < 45
-    True
 
     References
     ----------
@@ -197,7 +113,7 @@ class Doubling(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"proved": {"calibration": "proved"}, "approximate": {"delta": 1e-6}},
+        forms={"approximate": {"delta": 1e-6}},
         meanings={
             **SparseVector.traits.meanings,
             "switches": "largest number of changes of expert for each guess",
@@ -212,11 +128,11 @@ class Doubling(AlgorithmSpec):
             "regret_threshold": (
                 "regret beyond the guess, summed over clients, at which a new expert is chosen"
             ),
-            "wrong_doubling_at_most": (
-                "bound on the probability that a correct guess is doubled; does not affect privacy"
-            ),
         },
     )
+
+    name: ClassVar[str] = "doubling"
+    known: ClassVar[type[SparseVector]] = SparseVector
 
     epsilon: float = 1.0
     delta: float = 0.0
@@ -224,17 +140,15 @@ class Doubling(AlgorithmSpec):
     first_guess: float | None = None
     early: bool = True
     plan: Plan | None = None
-    calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
-        one_of(self, calibration=get_args(Calibration))
         self._same_budget()  # checks the parameters that both share
         if self.first_guess is not None:
             expect(self.first_guess >= LEAST, "first_guess", self.first_guess, ">= 2^-20")
 
     def _same_budget(self) -> SparseVector:
-        """`SparseVector` with the same parameters and a best loss of 0."""
-        return SparseVector(**{name: getattr(self, name) for name in SHARED})
+        """`known` with the same parameters and a best loss of 0."""
+        return self.known(**{name: getattr(self, name) for name in SHARED})
 
     def audit_variants(self) -> tuple[Doubling, ...]:
         """Variants whose tiny games have several guesses and come close to the certificate."""
@@ -245,25 +159,6 @@ class Doubling(AlgorithmSpec):
             planned(self, {"switches": 1, "threshold": 0.5}, epsilon=3.0, every=1, first_guess=1.0),
         )
 
-    def regret_at_most(self, setting: Setting, best_loss: float) -> float:
-        """The proven bound on the expected regret per client if one expert loses little.
-
-        Needs `calibration="proved"`. Proof: `proofs/sparse_vector_regret.md#epochs-that-differ`.
-
-        Parameters
-        ----------
-        setting
-            The size of the game.
-        best_loss
-            What the best expert may lose per client, in [0, horizon]. It is not used to play.
-        """
-        rule = "to be 'proved': only then is a bound proven"
-        expect(self.calibration == "proved", "calibration", self.calibration, rule)
-        between("best_loss", best_loss, 0.0, float(setting.rounds))
-        server = self.build(setting).server
-        assert isinstance(server, Guesser)
-        return _regret_at_most(server, setting, best_loss)
-
     def resolve(self, setting: Setting) -> Algorithm:
         known = self._same_budget().build(setting)
         alike, most = known.server, float(setting.clients * setting.rounds)
@@ -271,32 +166,31 @@ class Doubling(AlgorithmSpec):
         margin = louder_margin(
             alike.threshold, alike.sparse, setting.experts, alike.schedule.count(setting.rounds)
         )
-        proved = self.calibration == "proved"
         first = self.first_guess
         if first is None:
-            first = max(alike.threshold, float(setting.clients * self.every) if proved else LEAST)
-            first = min(first, most)
+            first = min(max(alike.threshold, self.least_guess(setting)), most)
         between("first_guess", first, LEAST, most)
         first = float(round_to_lattice(first))
         shared = {part.name: getattr(alike, part.name) for part in fields(alike)}
-        since = first_large(first, most, margin) if proved else 1
         server = Guesser(
-            **shared, since=since, regret_threshold=margin, first_guess=first, most=most
+            **shared,
+            since=self.since(first, most, margin),
+            regret_threshold=margin,
+            first_guess=first,
+            most=most,
         )
         return replace(
             known,
-            name="doubling",
+            name=self.name,
             server=server,
             certificate=recency_certificate(
                 setting,
                 server,
                 Proof("doubling.md", "whole-algorithm"),
                 Proof("doubling.md", "approximate-dp"),
-                self.calibration,
+                self.known.calibration,
             ),
-            regret_bound=None
-            if self.calibration == "certified"
-            else _regret_bound(server, setting),
+            regret_bound=self.proven_bound(setting, server),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
             switches_left=None,  # a new epoch begins when they are used up
@@ -304,42 +198,17 @@ class Doubling(AlgorithmSpec):
                 **known.parameters,
                 **server.shown(),
                 "first_guess": first,
-                **self._soundness(server, setting),
             },
         )
 
-    def _soundness(self, server: Guesser, setting: Setting) -> dict[str, float]:
-        """The bound on wrong doublings, where it is proven."""
-        even = all(run.own == run.later for run in server.weights.columns[:-1])
-        if not even or not isinstance(server.selection, ExponentialMechanism):
-            return {}
-        game = Game.of(setting, server.schedule)
+    def least_guess(self, setting: Setting) -> float:
+        """What the first guess above 0 is at least, if it is not given."""
+        return LEAST
 
-        def ends(used: int) -> float:
-            runs = server.runs(server.weights.columns, used)
-            simple = wrong_doubling(
-                experts=setting.experts,
-                exchanges=game.exchanges,
-                switches=server.switches,
-                margin=runs.margin,
-                sparse_epsilon=runs.sparse_epsilon,
-                selection_epsilon=min(runs.weights),
-            )
-            return min(simple, chance_of_end(game, runs))
+    def since(self, first: float, most: float, margin: float) -> int:
+        """The first epoch, not 0, with tests of the regret."""
+        return 1
 
-        wrong = max(ends(0), ends(server.since * server.switches))  # each has its own test
-        return {"wrong_doubling_at_most": wrong} if wrong < 1 else {}
-
-
-def _regret_at_most(server: Guesser, setting: Setting, best_loss: float) -> float:
-    rounded = best_loss + setting.rounds / (2 * UNITS_PER_LOSS) if best_loss else 0.0
-    begins = [epoch * server.switches for epoch in range(MOST_GUESSES)]
-    columns = server.weights.columns
-    epochs = tuple(EpochRuns(server.guess(used), server.runs(columns, used)) for used in begins)
-    return epochs_bound(Game.of(setting, server.schedule, rounded), epochs)
-
-
-def _regret_bound(server: Guesser, setting: Setting) -> BoundWithGoodExpert:
-    value = _regret_at_most(server, setting, 0.0)
-    proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
-    return BoundWithGoodExpert(value, "oblivious", proof, 0.0)
+    def proven_bound(self, setting: Setting, server: Guesser) -> BoundWithGoodExpert | None:
+        """The proven bound on the regret, if there is one."""
+        return None

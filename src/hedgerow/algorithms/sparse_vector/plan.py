@@ -1,4 +1,4 @@
-"""What a calibration of the sparse-vector algorithm chooses, and the rule behind "certified".
+"""What users may choose about the sparse-vector algorithm, and the rule that chooses the rest.
 
 The rule is a formula in public values. Its constants come from a search over seven streams with a
 perfect expert (Bernoulli losses of four rates, three streams on which experts fail one after the
@@ -25,7 +25,7 @@ LONG = 5.0  # losses before an alarm, from which chance in the data no longer ma
 
 @dataclass(frozen=True)
 class Plan:
-    """What experts may choose themselves. None: the calibration chooses, from public values.
+    """What experts may choose themselves. None: chosen, from public values.
 
     The certificate always follows the values that are used.
 
@@ -37,10 +37,10 @@ class Plan:
         The threshold L, >= 0, on the loss summed over clients.
     front
         The share of a run's budget, in [0, 1], that goes to the draw at its end alone; the rest is
-        spread evenly over this and the later draws of the epoch. Not with calibration="proved".
+        spread evenly over this and the later draws of the epoch. Not with a proven bound.
     draw
         "permute-and-flip" or "exponential" (the exponential mechanism). Permute-and-flip makes no
-        use of delta; it is chosen if delta = 0. Not with calibration="proved".
+        use of delta; it is chosen if delta = 0. Not with a proven bound.
     """
 
     switches: int | None = None

@@ -15,11 +15,10 @@ depend on the record. And a run may never end although its expert loses in every
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from hedgerow.algorithms.sparse_vector.columns import Weights, further
 from hedgerow.algorithms.sparse_vector.plan import Plan, planned
-from hedgerow.algorithms.sparse_vector.proved import EpochRuns, Game, epochs_bound
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
@@ -32,8 +31,6 @@ from hedgerow.privacy.mechanisms import NoisyMax
 
 GROWTH = 2.0
 """The factor on the threshold from epoch to epoch, as in `proofs/potential.md#switches`."""
-SINCE = {"certified": 1, "proved": 2}
-"""The first epoch with tests of the regret. Those before are what the bound of "proved" follows."""
 MOST_DRAWS = 4096
 """In an epoch; longer ones would hardly ever end."""
 
@@ -91,23 +88,6 @@ def epoch_sizes(first: int, threshold: float, exchanges: int, most: float) -> li
     return sizes
 
 
-def regret_bound(server: Growing, setting: Setting) -> BoundWithGoodExpert:
-    """The proven bound if one expert never loses.
-
-    All that follows the second epoch is given up: hardly any game gets there.
-    """
-    draws = (0, len(server.weights.columns))
-    epochs = tuple(
-        EpochRuns(0.0, server.runs(columns, used))
-        for used, columns in zip(
-            draws, (server.weights.columns, *server.weights.later[:1]), strict=False
-        )
-    )
-    value = epochs_bound(Game.of(setting, server.schedule), epochs)
-    proof = Proof("sparse_vector_regret.md", "epochs-that-differ")
-    return BoundWithGoodExpert(value, "oblivious", proof, 0.0)
-
-
 @dataclass(frozen=True)
 class Potential(AlgorithmSpec):
     """Sparse vector for an unknown best loss that may be large.
@@ -119,7 +99,7 @@ class Potential(AlgorithmSpec):
     `SparseVector` for a best loss of 0. Later, a run ends by its regret: how much more its expert
     has lost than the best one in the run. What all experts lose alike then does not matter.
 
-    With `calibration="proved"` the expected regret is bounded if one expert never loses.
+    No bound on the regret is proven; `ProvenPotential` has one if an expert never loses.
 
     Parameters
     ----------
@@ -128,17 +108,13 @@ class Potential(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
-        takes a multiple of it where more exchanges would bring nothing.
+        Rounds between two exchanges (N): from 1 (default) to the horizon. A multiple of it is taken
+        where more exchanges would bring nothing.
     plan
         What experts may choose themselves about the first epoch, as for `SparseVector`; `front`
         halves from epoch to epoch. With draw="exponential" and front=0 the loss is proven to have
         no factor log d on that of the best expert (`proofs/potential.md#switches`). None (default):
         chosen from public values.
-    calibration
-        "certified" (default), or "proved": the first epoch is that of
-        `SparseVector(calibration="proved")`. Then the regret has a proven bound if one expert never
-        loses, and `front` and `draw` of the plan must be None.
     early
         Whether there are also exchanges in the first `every` rounds, each twice as late as the one
         before. True (default).
@@ -155,9 +131,6 @@ class Potential(AlgorithmSpec):
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
     >>> print(hr.Potential(epsilon=1.0).build(setting).certificate.peer.curve.words())
     epsilon = 1, delta = 0
-    >>> proved = hr.Potential(epsilon=10.0, calibration="proved").build(setting)
-    >>> 10 < proved.regret_at_most < 11
-    True
 
     References
     ----------
@@ -165,10 +138,7 @@ class Potential(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "proved": {"calibration": "proved"},
-            "approximate": {"delta": 1e-6},
-        },
+        forms={"approximate": {"delta": 1e-6}},
         meanings={
             **SparseVector.traits.meanings,
             **MEANINGS,
@@ -176,19 +146,22 @@ class Potential(AlgorithmSpec):
         },
     )
 
+    name: ClassVar[str] = "potential"
+    known: ClassVar[type[SparseVector]] = SparseVector
+    since: ClassVar[int] = 1  # the first epoch with tests of the regret
+
     epsilon: float = 1.0
     delta: float = 0.0
     every: int = 1
     early: bool = True
     plan: Plan | None = None
-    calibration: Literal["certified", "proved"] = "certified"
 
     def __post_init__(self) -> None:
         self._first_epoch()  # checks the parameters, which both share
 
     def _first_epoch(self) -> SparseVector:
-        """`SparseVector` with the same parameters and a best loss of 0."""
-        return SparseVector(**{name: getattr(self, name) for name in SHARED})
+        """`known` with the same parameters and a best loss of 0."""
+        return self.known(**{name: getattr(self, name) for name in SHARED})
 
     def audit_variants(self) -> tuple[Potential, ...]:
         """Variants whose tiny games have several epochs and come close to the certificate."""
@@ -203,22 +176,26 @@ class Potential(AlgorithmSpec):
         assert isinstance(alike, RecencySelector)
         shared: dict[str, Any] = {part.name: getattr(alike, part.name) for part in fields(alike)}
         losses = setting.clients * setting.rounds
-        front, since = float(known.parameters["front"]), SINCE[self.calibration]
+        front = float(known.parameters["front"])
         exchanges = alike.schedule.count(setting.rounds)
         sizes = epoch_sizes(alike.switches, alike.threshold, exchanges, float(losses))
         margin = louder_margin(alike.threshold, alike.sparse, setting.experts, exchanges)
         weights = grown(alike.weights, (self.epsilon, alike.delta), front, sizes, losses)
         draw = "permute-and-flip" if isinstance(alike.selection, NoisyMax) else "exponential"
         shared |= {"weights": weights, "selection": weights.selection(draw)}
-        server = Growing(**shared, since=since, regret_threshold=margin, most=float(losses))
+        server = Growing(**shared, since=self.since, regret_threshold=margin, most=float(losses))
         proof = Proof("potential.md", "whole-algorithm")
         return replace(
             known,
-            name="potential",
+            name=self.name,
             server=server,
-            certificate=recency_certificate(setting, server, proof, proof, self.calibration),
-            regret_bound=None if self.calibration == "certified" else regret_bound(server, setting),
+            certificate=recency_certificate(setting, server, proof, proof, self.known.calibration),
+            regret_bound=self.proven_bound(setting, server),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
             parameters={**known.parameters, **server.shown()},
         )
+
+    def proven_bound(self, setting: Setting, server: Growing) -> BoundWithGoodExpert | None:
+        """The proven bound on the regret, if there is one."""
+        return None

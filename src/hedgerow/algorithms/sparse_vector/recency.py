@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS
-from hedgerow.algorithms.sparse_vector.columns import Columns, Weights, weigh
+from hedgerow.algorithms.sparse_vector.columns import Weights, weigh
 from hedgerow.algorithms.sparse_vector.plan import Constants
-from hedgerow.algorithms.sparse_vector.proved import Runs
 from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
@@ -57,16 +56,6 @@ class RecencySelector(Selector):
     def all_tests(self) -> tuple[AboveThreshold, ...]:
         """All that may end a run."""
         return (self.sparse,)
-
-    def runs(self, columns: Columns, used: int) -> Runs:
-        """The runs of the epoch that begins after `used` draws, for a regret bound.
-
-        Each weighs alike in all draws to come.
-        """
-        assert all(column.own == column.later for column in columns if column.after)
-        weights = tuple(2 * self.selection.rate * column.own for column in reversed(columns))
-        margin = max(0.0, self.limit(used) - self.least(used))
-        return Runs(1 / self.test(used).query_scale, margin, weights)
 
     def beginning(self, expert: int) -> RecencyState:
         zero = np.zeros(self.experts, np.int64)

@@ -13,17 +13,15 @@ vector pays only for the draws that it enters, so this costs no more privacy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
 from operator import attrgetter
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower, current_expert
-from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
+from hedgerow.algorithms.shared.schedule import MEANINGS
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.plan import Constants, Plan, planned, rule
-from hedgerow.algorithms.sparse_vector.proved import Game, proved_plan, regret_bound
 from hedgerow.algorithms.sparse_vector.recency import (
     RecencySelector,
     build_server,
@@ -31,14 +29,12 @@ from hedgerow.algorithms.sparse_vector.recency import (
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect, one_of, parameters
+from hedgerow.core.validate import at_least, between, check_budget, expect, parameters
 
-Calibration = Literal["certified", "proved"]
-SHARED = ("epsilon", "delta", "every", "calibration", "early", "plan")
+SHARED = ("epsilon", "delta", "every", "early", "plan")
 """The parameters that `Doubling` and `Potential` take over; their best loss begins at 0."""
 
 
@@ -58,25 +54,20 @@ class SparseVector(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
-        takes a multiple of it where more exchanges would bring nothing.
+        Rounds between two exchanges (N): from 1 (default) to the horizon. A multiple of it is taken
+        where more exchanges would bring nothing.
     best_loss
         The total loss L* of the best expert per client, >= 0 (default 0). It must be known
-        beforehand; a value computed from the data is not covered by the guarantee. The certified
-        calibration raises the threshold by it, but by less than m L*.
-    calibration
-        "certified" (default) spends the budget by the tight proof, with weights by recency. It
-        chooses all other parameters from public values; no bound on its regret is proven. "proved"
-        minimises a proven regret bound for streams on which the best expert loses at most
-        `best_loss` (`proofs/sparse_vector_regret.md`). With both, if the best expert loses more
-        than `best_loss`, a larger epsilon may even raise the regret: use `Doubling`.
+        beforehand; a value computed from the data is not covered by the guarantee. It raises the
+        threshold, but by less than m L*. If the best expert loses more, a larger epsilon may even
+        raise the regret: use `Doubling`.
     early
         Whether there are also exchanges in the first `every` rounds, each about twice as late as
         the one before. True (default).
     plan
         What experts may choose themselves: `Plan(switches, threshold, front, draw)` of
-        `hedgerow.algorithms.sparse_vector.plan`, in a study file a table. None (default): the
-        calibration chooses.
+        `hedgerow.algorithms.sparse_vector.plan`, in a study file a table. None (default): chosen
+        from public values. No bound on the regret is proven; `ProvenSparseVector` has one.
 
     Guarantee
     ---------
@@ -92,9 +83,6 @@ class SparseVector(AlgorithmSpec):
     >>> algorithm = hr.SparseVector(epsilon=1.0, every=30).build(setting)
     >>> print(algorithm.certificate.peer.curve.words(), algorithm.parameters["exchanges"])
     epsilon = 1, delta = 0 22
-    >>> proved = hr.SparseVector(epsilon=10.0, calibration="proved").build(setting)
-    >>> 10.0 < proved.regret_at_most < 10.2
-    True
 
     References
     ----------
@@ -103,10 +91,7 @@ class SparseVector(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "proved": {"calibration": "proved"},
-            "approximate": {"delta": 1e-6},
-        },
+        forms={"approximate": {"delta": 1e-6}},
         meanings={
             "best_loss": "largest total loss of the best expert per client",
             "switches": "largest number of changes of expert, in each epoch if it restarts",
@@ -121,11 +106,13 @@ class SparseVector(AlgorithmSpec):
         },
     )
 
+    name: ClassVar[str] = "sparse_vector"
+    calibration: ClassVar[str] = "certified"
+
     epsilon: float = 1.0
     delta: float = 0.0
     every: int = 1
     best_loss: float = 0.0
-    calibration: Calibration = "certified"
     early: bool = True
     plan: Plan | None = None
 
@@ -133,13 +120,8 @@ class SparseVector(AlgorithmSpec):
         check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
-        one_of(self, calibration=get_args(Calibration))
         known = self.plan is None or isinstance(self.plan, Plan)
         expect(known, "plan", self.plan, "to be a Plan or None")
-        if self.calibration != "certified" and self.plan is not None:
-            rule = f"to be None with calibration={self.calibration!r}"
-            for name in ("front", "draw"):
-                expect(getattr(self.plan, name) is None, name, getattr(self.plan, name), rule)
 
     def audit_variants(self) -> tuple[SparseVector, ...]:
         """Variants whose tiny games have several runs and come close to the certificate."""
@@ -152,13 +134,14 @@ class SparseVector(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         between("best_loss", self.best_loss, 0.0, float(setting.rounds))
-        server = self._server(setting)
+        constants = self.constants(setting)
+        server = self.server(setting, constants)
         pure, approximate = (
             Proof("sparse_vector.md", anchor)
             for anchor in ("weights-by-recency", "columns-with-delta")
         )
         return Algorithm(
-            name="sparse_vector",
+            name=self.name,
             setting=setting,
             client=Follower(setting.experts),
             server=server,
@@ -170,50 +153,37 @@ class SparseVector(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
-            regret_bound=self._regret_bound(setting, server),
+            regret_bound=self.proven_bound(setting, server),
             ranges=sums_of_losses(setting),
             closing=ANY_CLOSING,
             parameters={
                 **server.shown(),
-                "front": self._constants(setting).front,
+                "front": constants.front,
                 **server.schedule.shown(setting),
             },
         )
 
-    def _constants(self, setting: Setting) -> Constants:
-        """What the calibration chooses, and the plan of the user."""
-        budget = {"epsilon": self.epsilon, "delta": self.delta, "best_loss": self.best_loss}
-        if self.calibration == "proved":
-            budget["best_loss"] = self._rounded_best(setting)
-            found = proved_plan(setting, schedule=Schedule.of(self.every, self.early), **budget)
-        else:
-            found = rule(setting, every=self.every, early=self.early, **budget)
+    def constants(self, setting: Setting) -> Constants:
+        """The constants of the server: those that the plan does not give are chosen."""
         given = {} if self.plan is None else parameters(self.plan)
-        return replace(found, **{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        return replace(self.chosen(setting), **given)
 
-    def _server(self, setting: Setting) -> RecencySelector:
-        server = build_server(setting, self._constants(setting), self.epsilon, self.delta)
-        if self.calibration == "certified":
-            return server
-        # so that the best expert keeps its full weight (`proofs/sparse_vector_regret.md#setting`)
-        most = setting.clients * self._rounded_best(setting)
-        return replace(server, floor=ceil(most * UNITS_PER_LOSS) / UNITS_PER_LOSS)
+    def chosen(self, setting: Setting) -> Constants:
+        """The constants without a plan, from public values."""
+        return rule(
+            setting,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            every=self.every,
+            early=self.early,
+            best_loss=self.best_loss,
+        )
 
-    def _rounded_best(self, setting: Setting) -> float:
-        """The largest loss per client of the best expert after rounding to the lattice."""
-        if self.best_loss == 0:
-            return 0.0
-        return self.best_loss + setting.rounds / (2 * UNITS_PER_LOSS)
+    def server(self, setting: Setting, constants: Constants) -> RecencySelector:
+        """The server with these constants."""
+        return build_server(setting, constants, self.epsilon, self.delta)
 
-    def _regret_bound(
-        self, setting: Setting, server: RecencySelector
-    ) -> BoundWithGoodExpert | None:
-        """The proven bound; None outside its conditions."""
-        if self.calibration != "proved":
-            return None
-        tested = server.runs(server.weights.columns, 0)
-        # the floor is rounded up, and the threshold is counted from it
-        game = Game.of(setting, server.schedule, server.floor / setting.clients)
-        value = regret_bound(game, tested)
-        proof = Proof("sparse_vector_regret.md", "theorem")
-        return BoundWithGoodExpert(value, "oblivious", proof, self.best_loss)
+    def proven_bound(self, setting: Setting, server: RecencySelector) -> BoundWithGoodExpert | None:
+        """The proven bound on the regret, if there is one."""
+        return None

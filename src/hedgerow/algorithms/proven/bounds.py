@@ -20,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.sparse_vector.columns import Columns
 from hedgerow.algorithms.sparse_vector.plan import Constants
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.calibrate import surrogate_mu
@@ -82,6 +84,17 @@ class Runs:
     sparse_epsilon: float
     margin: float
     weights: tuple[float, ...]
+
+
+def runs_of(server: RecencySelector, columns: Columns, used: int) -> Runs:
+    """The runs of the epoch with these columns, which begins after `used` draws.
+
+    Each weighs alike in all draws to come.
+    """
+    assert all(column.own == column.later for column in columns if column.after)
+    weights = tuple(2 * server.selection.rate * column.own for column in reversed(columns))
+    margin = max(0.0, server.limit(used) - server.least(used))
+    return Runs(1 / server.test(used).query_scale, margin, weights)
 
 
 @dataclass(frozen=True)
