@@ -57,7 +57,7 @@ def test_the_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     study = run_study(load(EXAMPLE, ["seeds=1"]), workers=1)
     losses = {label: float(study.of(label)[0].loss[-1]) for label in study}
     assert losses["not private"] < losses["not private, alone"]
-    assert study.config.environment.names == ("north", "south")  # type: ignore[attr-defined]
+    assert study.config.environment.expert_names == ("north", "south")
 
 
 def test_a_launched_study_names_its_targets(tmp_path: Path) -> None:

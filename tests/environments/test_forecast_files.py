@@ -114,7 +114,7 @@ def test_dates_are_rounds_and_names_are_clients_in_any_order_of_rows(
     game = hr.Forecasts(str(path), largest_error=8.0, **COLUMNS)
     expected = np.array([[[0.5, 0.5], [0.0, 0.5]], [[0.25, 1.0], [0.125, 0.0]]])
     assert np.array_equal(game.losses, round_to_lattice(expected))
-    assert game.names == ("a", "b")
+    assert game.expert_names == ("a", "b")
     assert game.clipped == 1
     assert game.notes() == ("1 of 8 forecast errors is larger than 8 and counts as 8",)
     assert pickle.loads(pickle.dumps(game)) == game

@@ -136,7 +136,7 @@ def test_dates_are_rounds_and_columns_have_any_name(tmp_path: Path, kind: str) -
         path = tmp_path / "a.parquet"
         pq.write_table(csv.read_csv(tmp_path / "a.csv"), path)
     game = Recorded(str(path), round="day", client="ward")
-    assert game.names == ("b", "a")
+    assert game.expert_names == ("b", "a")
     assert np.array_equal(game.losses, EXPECTED[..., ::-1])
     (tmp_path / "b.csv").write_text(text.replace("y,0,2026-01-31,0.25\n", ""))
     gap = str(tmp_path / "b.csv")

@@ -12,7 +12,7 @@ import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
 from hedgerow.cli.output import ERR, OUT, print_indented, print_json, progress_bar
-from hedgerow.cli.tables import comparators, summary
+from hedgerow.cli.tables import comparators, from_cells, summary
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
 from hedgerow.records.schema import STAMP
@@ -161,6 +161,9 @@ def _print(study: Study) -> None:
     OUT.print(summary(study))
     for line in (*study.together_words(), *study.note_lines()):
         print_indented(line, indent=0)
+    followed = study.following_table()
+    if followed:
+        OUT.print(from_cells("who was followed", followed, numbers=False))
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)

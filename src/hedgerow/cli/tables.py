@@ -42,10 +42,10 @@ def new_table(
     return table
 
 
-def from_cells(title: str, lines: Sequence[Sequence[str]]) -> Table:
+def from_cells(title: str, lines: Sequence[Sequence[str]], numbers: bool = True) -> Table:
     """A table from headings and rows of text: the first column is text, the others numbers."""
     head, *rows = lines
-    table = new_table(head[:1], head[1:], title=title)
+    table = new_table(head[:1], head[1:], title=title) if numbers else new_table(head, title=title)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.lattice import Units
+from hedgerow.core.lattice import Array, Units
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
 from hedgerow.core.regret_bound import ADVERSARIES, Adversary
@@ -99,6 +99,17 @@ class Traits:
 
 
 PLAIN_GAME = Traits()
+
+
+def numbered(noun: str, count: int) -> tuple[str, ...]:
+    """Names for things without names.
+
+    >>> numbered("expert", 2)
+    ('expert 0', 'expert 1')
+    """
+    return tuple(f"{noun} {number}" for number in range(count))
+
+
 MISPLACED = {"fresh": bool, "adaptive": bool, "adversary": str, "features": frozenset}
 IN_SETTING = "{} overrides `family`, which has no effect. Give the family in `setting`."
 
@@ -156,6 +167,25 @@ class Environment(ABC):
     def family(self) -> Family:
         """The loss family of the setting: what a play costs."""
         return self.setting.family
+
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        """The names of the experts (of coordinates, where points are played), in order."""
+        return numbered("expert" if self.family.linear else "coordinate", self.setting.experts)
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """The names of the clients, in order."""
+        return numbered("client", self.setting.clients)
+
+    @property
+    def unit(self) -> float:
+        """What a loss of 1 is in the user's units, such as the largest error that counts."""
+        return 1.0
+
+    def rivals(self) -> dict[str, Array]:
+        """Return losses (rounds, clients) of what is compared besides experts, by name."""
+        return {}
 
     def measures(self) -> tuple[Measure, ...]:
         """Return the measures to record in every run, such as accuracy; new objects each time.

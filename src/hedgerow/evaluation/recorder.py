@@ -47,12 +47,13 @@ from hedgerow.core.transcript import Counters, Sink
 from hedgerow.core.validate import expect
 from hedgerow.evaluation.best_point import BestPoint, best_point
 from hedgerow.evaluation.best_sequence import BestSequence
+from hedgerow.evaluation.following import Following
 
 CURVE_POINTS = 256
 TOLERANCE = 1e-6  # of the best point's mean charge
 BEST_EXPERT = "best expert"
 OWN_BEST = "best expert of each client"
-MEAN_EXPERT = "mean of all experts"
+MEAN_EXPERT = "a random expert"
 BEST_POINT = "best point"
 FOUND = 16  # best points that are kept, by what they depend on
 _found: dict[str, BestPoint] = {}
@@ -80,6 +81,8 @@ class RunResult:
     to a certified gap: the least total loss of a point is at most the gap below that of the point
     that was found, and never above it. So the regret against the best point, after the last round,
     lies in [final_regret, final_regret + regret_error].
+
+    `following` says who followed what; it is None for trained models.
     """
 
     label: str
@@ -97,6 +100,7 @@ class RunResult:
     comparators: Mapping[str, float] = field(default_factory=dict)
     figures: Mapping[str, np.ndarray] = field(default_factory=dict)
     regret_error: float = 0.0
+    following: Following | None = None
 
     @property
     def final_regret(self) -> float:
@@ -340,6 +344,11 @@ class Recorder(Sink):
             curve += (total[reached - 1] / self.players).tolist()
             first, paid = first + block.rounds, float(total[-1])
         return curve
+
+    @property
+    def best(self) -> tuple[int, Units | None]:
+        """The best expert in hindsight (-1: there is none), and each player's losses by expert."""
+        return (int(self._totals.argmin()) if self.linear else -1), self._own
 
     def comparators(self) -> dict[str, float]:
         """The mean loss over clients of every comparator; the best point's is an upper bound."""

@@ -301,8 +301,8 @@ def summary_text(rows: Sequence[SummaryRow]) -> str:
     return aligned([*map(list, zip(*above, strict=True)), *body])
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Align lines of cells in columns: the first to the left, the others to the right.
+def aligned(lines: Sequence[Sequence[str]], left: bool = False) -> str:
+    """Align lines of cells in columns: the first (or all) to the left, the others to the right.
 
     >>> print(aligned([["", "regret"], ["private", "7.5"]]))
              regret
@@ -312,7 +312,10 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     rows = [
         [
             line[0].ljust(widths[0]),
-            *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+            *(
+                cell.ljust(w) if left else cell.rjust(w)
+                for cell, w in zip(line[1:], widths[1:], strict=True)
+            ),
         ]
         for line in lines
     ]

@@ -118,7 +118,7 @@ def percent(study: Study, label: str) -> Estimate:
 
 MODELS = 100 * STATES.losses.mean(axis=(0, 1))  # the average error of every model, in percent
 RANDOM, BEST = float(MODELS.mean()), float(MODELS.min())
-AVERAGE = 100 * STATES.average_loss / len(STATES.weeks)  # of the plain average of all forecasts
+AVERAGE = 100 * float(STATES.rivals()["plain average"].mean())
 
 
 def gained(value: float) -> float:

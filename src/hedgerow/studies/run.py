@@ -21,6 +21,7 @@ from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation.following import Watch
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
@@ -80,25 +81,36 @@ def run_together(
         Whether to keep all plays and messages.
     """
     replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
-    recorders, measured, kept = [], [], []
+    recorders, measured, kept, watched = [], [], [], []
     for entrant in entrants:
         recorders.append(Recorder(environment.setting, switches=entrant.switches, replay=replay))
+        watched.append([] if environment.family.trained else [Watch(environment.setting)])
         measured.append(all_measures(entrant.algorithm, environment))
         for measure in measured[-1]:
             measure.marks = recorders[-1].marks
             measure.begin(seed)
         kept.append([Everything()] if keep else [])
-    sinks = zip(recorders, measured, kept, strict=True)
+    sinks = zip(recorders, measured, watched, kept, strict=True)
     together = [
-        Player(entrant.algorithm, [recorder, *measures, *everything], entrant.alone)
-        for entrant, (recorder, measures, everything) in zip(entrants, sinks, strict=True)
+        Player(entrant.algorithm, [recorder, *measures, *watch, *everything], entrant.alone)
+        for entrant, (recorder, measures, watch, everything) in zip(entrants, sinks, strict=True)
     ]
+    rivals = {
+        name: float(losses.sum()) / environment.setting.players
+        for name, losses in environment.rivals().items()
+    }
     counted = simulate_together(together, environment, seed, engine=engine)
     pairs: list[Pair] = []
     for i, label in enumerate(entrant.label for entrant in entrants):
         recorders[i].share_best_point(recorders[0])
         figures = {measure.name: measure.curve() for measure in measured[i]}
-        result = replace(recorders[i].result(label, seed, counted[i]), figures=figures)
+        result = recorders[i].result(label, seed, counted[i])
+        result = replace(
+            result,
+            figures=figures,
+            comparators={**result.comparators, **rivals},
+            following=watched[i][0].found(*recorders[i].best) if watched[i] else None,
+        )
         pairs += [
             (result, Kept(label, seed, everything.all_plays(), message_rows(everything.messages)))
             for everything in kept[i]

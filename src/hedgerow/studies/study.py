@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from math import isfinite
@@ -23,12 +23,21 @@ from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT, RunResult
 from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.evaluation.summary import Stream, SummaryRow, bound_words, summarise, summary_text
+from hedgerow.evaluation.summary import (
+    Stream,
+    SummaryRow,
+    aligned,
+    bound_words,
+    summarise,
+    summary_text,
+)
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import ALONE, Entry, StudyConfig
+from hedgerow.studies.followed import ClientResult, Followed, client_results, followed_by
 from hedgerow.studies.storage.results import Kept
 
 ROWS_SHOWN = 15
+FOLLOWING = ("follows", "at the end", "in all rounds", "best in hindsight")
 ROUNDING = 1e-12  # of a bound that is capped at the largest regret
 CLEARLY = 0.9  # of the regret of a uniform guess: less is clearly less
 
@@ -49,6 +58,10 @@ class AlgorithmResult:
         The proven bound on its expected regret on these losses; None if nothing is proven.
     notes
         What a reader should know: a bound that does not apply, a budget that is too small.
+    followed
+        Which experts were followed, by name; None for trained models.
+    clients
+        The result of every client; empty where only sums over clients were drawn.
     """
 
     label: str
@@ -56,6 +69,8 @@ class AlgorithmResult:
     results: list[RunResult]
     regret_bound: float | None
     notes: list[str]
+    followed: Followed | None
+    clients: list[ClientResult]
 
     @property
     def certificate(self) -> Certificate:
@@ -113,7 +128,15 @@ class Study:
 
     def __getitem__(self, label: str) -> AlgorithmResult:
         bound, found = self.regret_bounds()[self._entry(label).label], self.notes_on(label)
-        return AlgorithmResult(label, self.algorithms[label], self.of(label), bound, found)
+        return AlgorithmResult(
+            label,
+            self.algorithms[label],
+            self.of(label),
+            bound,
+            found,
+            self.followed(label),
+            self.clients_of(label),
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.algorithms)
@@ -189,6 +212,31 @@ class Study:
             for label, (bound, game) in bounds.items()
         }
 
+    def followed(self, label: str) -> Followed | None:
+        """Which experts a label followed, by name; None for trained models."""
+        return followed_by(self.of(label), self.config.environment_of(self._entry(label)))
+
+    def following_table(self) -> list[list[str]]:
+        """Who was followed, with headings; empty if nothing is known."""
+        found = {label: self.followed(label) for label in self.algorithms}
+        rows = [[label, *one.cells()] for label, one in found.items() if one is not None]
+        return [list(FOLLOWING), *rows] if rows else []
+
+    def clients_of(self, label: str) -> list[ClientResult]:
+        """The result of every client; its gain is known if the study has the label alone, too."""
+        alone = self.of(label + ALONE) if label + ALONE in self.algorithms else []
+        environment = self.config.environment_of(self._entry(label))
+        return client_results(self.of(label), alone, environment)
+
+    def clients(self) -> Any:
+        """The results of every client and label: a pandas frame, or a dict of columns."""
+        rows = [
+            {"label": label, **asdict(one)}
+            for label in self.algorithms
+            for one in self.clients_of(label)
+        ]
+        return _frame(_columns(rows))
+
     def notes(self) -> dict[str, list[str]]:
         """Notes by label: a bound that does not apply, a budget too small, no more than a guess."""
         found = {entry.label: self.notes_on(entry.label) for entry in self.config.algorithms}
@@ -227,10 +275,13 @@ class Study:
 
     def together_words(self) -> list[str]:
         """One line for each label that was played together and alone."""
-        return [
-            f"{label}: together instead of alone changes the regret by {change.words(sign=True)}"
-            for label, change in self.together().items()
-        ]
+        found = []
+        for label, change in self.together().items():
+            gains = [one.gain > 0 for one in self.clients_of(label)]
+            who = f"; {sum(gains)} of {len(gains)} clients gain" if gains else ""
+            text = "together instead of alone changes the regret by"
+            found.append(f"{label}: {text} {change.words(sign=True)}{who}")
+        return found
 
     def note_lines(self) -> list[str]:
         """All notes, one line each; labels with the same note share a line."""
@@ -255,12 +306,7 @@ class Study:
             False: one row for each label and seed. True: one for each label, seed and recorded
             round.
         """
-        table = _columns(self._curve_rows() if curves else self._final_rows())
-        if find_spec("pandas") is None:
-            return table
-        import pandas  # pyright: ignore[reportMissingImports]
-
-        return pandas.DataFrame(table)
+        return _frame(_columns(self._curve_rows() if curves else self._final_rows()))
 
     def _final_rows(self) -> list[dict[str, Any]]:
         return [
@@ -316,7 +362,9 @@ class Study:
 
     def __str__(self) -> str:
         lines = [*self.together_words(), *self.note_lines()]
-        return "\n".join([summary_text(self.summary()), *lines, STAMP])
+        followed = self.following_table()
+        who = [aligned(followed, left=True)] if followed else []
+        return "\n".join([summary_text(self.summary()), *who, *lines, STAMP])
 
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""
@@ -328,6 +376,14 @@ class Study:
         head = f"<Study {self.config.title!r}: {kind}, {game}, {self._seeds()}>"
         more = [] if len(rows) <= ROWS_SHOWN else [f"... and {len(rows) - ROWS_SHOWN} more labels"]
         return "\n".join([head, summary_text(rows[:ROWS_SHOWN]), *more, STAMP])
+
+
+def _frame(table: dict[str, list[Any]]) -> Any:
+    if find_spec("pandas") is None:
+        return table
+    import pandas  # pyright: ignore[reportMissingImports]
+
+    return pandas.DataFrame(table)
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

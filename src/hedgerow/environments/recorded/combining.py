@@ -31,9 +31,12 @@ class _Combining(Environment):
     largest_error: float
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the models."""
+    def expert_names(self) -> tuple[str, ...]:
         return self.table.models
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self.table.clients
 
     def __post_init__(self) -> None:
         one_of(self, loss=get_args(CombinedLoss))
@@ -145,7 +148,7 @@ class CombinedForecasts(_Combining):
     >>> path = str(files("hedgerow") / "examples" / "stations.csv")
     >>> columns = {"target": "measured", "round": "date", "client": "station"}
     >>> game = hr.CombinedForecasts(path, models=("north", "south"), **columns)
-    >>> game.setting.clients, game.names
+    >>> game.setting.clients, game.expert_names
     (12, ('north', 'south'))
     """
 

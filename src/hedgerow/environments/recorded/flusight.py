@@ -150,6 +150,14 @@ class FluSight(Environment):
         return tuple(self.table.locations[i] for i in self._places)
 
     @property
+    def expert_names(self) -> tuple[str, ...]:
+        return self.models
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return super().client_names if self.location == EACH else self.locations
+
+    @property
     def weeks(self) -> tuple[str, ...]:
         """The last day of the week of each round."""
         return self.table.weeks
@@ -169,16 +177,24 @@ class FluSight(Environment):
         """How many losses were larger than 1 and were cut off."""
         return int((self._errors > 1).sum())
 
-    @property
-    def average_loss(self) -> float:
-        """What following the plain average of all forecasts would have lost, mean over locations.
+    def rivals(self) -> dict[str, Array]:
+        """The losses (weeks, locations) of the plain average and the median of the forecasts.
 
-        The average is over the models of this game that are awake. It uses no reported number.
+        They are of the models of this game that are awake, and use no reported number.
         """
+        if self.location == EACH:
+            return {}
         forecasts, truth, scale = self._chosen
-        counted = self._given if self.missing == "sleep" else True
-        mean = np.mean(forecasts, axis=2, where=counted)
-        return float(np.minimum(np.abs(mean - truth) / scale, 1.0).sum(axis=0).mean())
+        if self.missing == "sleep":
+            forecasts = np.where(self._given, forecasts, np.nan)
+        combined = {
+            "plain average": np.nanmean(forecasts, axis=2),
+            "median": np.nanmedian(forecasts, axis=2),
+        }
+        return {
+            name: np.minimum(np.abs(forecast - truth) / scale, 1.0)
+            for name, forecast in combined.items()
+        }
 
     @property
     def combination(self) -> ForecastTable:

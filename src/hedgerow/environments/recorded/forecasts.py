@@ -166,7 +166,7 @@ class Forecasts(Recording):
     >>> path = str(files("hedgerow") / "examples" / "stations.csv")
     >>> columns = {"target": "measured", "round": "date", "client": "station"}
     >>> game = hr.Forecasts(path, largest_error=50.0, missing="absent", **columns)
-    >>> game.names
+    >>> game.expert_names
     ('persistence', 'weekly', 'smooth', 'north', 'south')
     >>> game.setting
     Setting(clients=12, experts=5, horizon=120, deciders=None)
@@ -202,9 +202,21 @@ class Forecasts(Recording):
         return self._read.gaps
 
     @property
-    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The names of the experts."""
+    def expert_names(self) -> tuple[str, ...]:
         return self._read.names
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self._read.clients
+
+    @property
+    def unit(self) -> float:
+        """The largest error; 1 where losses are not errors in the units of the target."""
+        return self.largest_error or 1.0 if self.loss == "absolute" else 1.0
+
+    def rivals(self) -> dict[str, Array]:
+        """The losses of the plain average and of the median of the forecasts that there are."""
+        return dict(self._read.rivals)
 
     @property
     def clipped(self) -> int:
@@ -234,7 +246,9 @@ class _Read:
     losses: Array
     gaps: Gaps
     names: tuple[str, ...]
+    clients: tuple[str, ...]
     clipped: int
+    rivals: dict[str, Array]
 
 
 def _read(choices: Forecasts, path: Path) -> _Read:
@@ -262,7 +276,24 @@ def _read(choices: Forecasts, path: Path) -> _Read:
         _refuse_gaps(losses, columns, names, choices.target, path)
     empty = f"No row of {path} has both a target in column {choices.target!r} and a forecast."
     values, gaps = split(grid.spread(losses), f"{empty} Check that this is the right file.")
-    return _Read(round_to_lattice(values), gaps, names, clipped)
+    rivals = {}
+    if choices.loss != "zero_one":
+        forecasts = np.stack([columns[name] for name in names], axis=-1)
+        with np.errstate(invalid="ignore"):
+            there = ~np.isnan(forecasts).all(axis=1, keepdims=True)
+            known = np.where(there, forecasts, 0.0)
+            combined = {"plain average": np.nanmean(known, 1), "median": np.nanmedian(known, 1)}
+        for name, forecast in combined.items():
+            lost, _ = forecast_losses(
+                forecast[:, None],
+                columns[choices.target],
+                loss=choices.loss,
+                largest_error=choices.largest_error,
+                quantile=choices.quantile,
+            )
+            spread = grid.spread(np.where(there, lost, np.nan))[..., 0]
+            rivals[name] = np.nan_to_num(spread)
+    return _Read(round_to_lattice(values), gaps, names, grid.client_names, clipped, rivals)
 
 
 def round_column(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -195,6 +195,14 @@ class Hospitals(Environment):
         return self.weeks.setting
 
     @property
+    def expert_names(self) -> tuple[str, ...]:
+        return self.weeks.hospitals
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self.weeks.hospitals
+
+    @property
     def traits(self) -> Traits:
         return Traits(features=frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}))
 

@@ -52,8 +52,6 @@ class Recording(Environment):
 
     losses: Array
     gaps: Gaps = NO_GAPS
-    names: tuple[str, ...] | None = None
-    """The names of the experts, if they have any."""
 
     @property
     def setting(self) -> Setting:
@@ -84,8 +82,7 @@ class Recording(Environment):
             )
         if gaps.awake is not None:
             asleep = np.asarray(~gaps.awake.all(axis=(0, 1)))
-            names = self.names or tuple(map(str, range(len(asleep))))
-            first = names[int(asleep.argmax())]
+            first = self.expert_names[int(asleep.argmax())]
             more = f" and {int(asleep.sum()) - 1} more" if asleep.sum() > 1 else ""
             found.append((Feature.SLEEPING_EXPERTS, f"expert {first!r}{more} has gaps"))
         return tuple(found)
@@ -122,6 +119,8 @@ class RecordedArray(Recording):
         "absent": NaN and masked values are gaps. A client without any loss in a round is absent,
         and an expert without a loss sleeps. Where the gaps are is public: it is not protected.
         None (default): gaps are refused.
+    experts, clients
+        The names of experts and clients, in order. Default: numbers.
 
     Examples
     --------
@@ -137,6 +136,8 @@ class RecordedArray(Recording):
 
     losses: Array = field(repr=False)
     missing: Missing = None
+    experts: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -167,6 +168,22 @@ class RecordedArray(Recording):
             advice = GAPS_IN_ARRAYS if np.isnan(values).any() else SCALE
             raise InvalidValue(f"{error} {advice}") from None
         object.__setattr__(self, "losses", round_to_lattice(values))
+        for name, size in (("experts", values.shape[2]), ("clients", values.shape[1])):
+            given = tuple(map(str, getattr(self, name)))
+            object.__setattr__(self, name, given)
+            if given and (len(given) != size or len(set(given)) != size):
+                raise InvalidValue(
+                    f"Expected {size} different names of {name}, got {len(given)}: one for each "
+                    f"of the {size} {name} of the array."
+                )
+
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        return self.experts or super().expert_names
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self.clients or super().client_names
 
 
 @dataclass(frozen=True)
@@ -214,15 +231,16 @@ class Recorded(Recording):
         object.__setattr__(self, "path", fspath(given))
 
     @cached_property
-    def _read(self) -> tuple[Array, Gaps, tuple[str, ...]]:
-        values, names = read_losses(
+    def _read(self) -> tuple[Array, Gaps, tuple[str, ...], tuple[str, ...]]:
+        values, names, clients = read_losses(
             find(self.path, here=True), self.missing, self.round, self.client
         )
         empty = (
             f"No row of {self.path} has a loss in the columns of the experts, {_listed(names)}. "
             "Check that this is the right file, and that losses are not in another column."
         )
-        return *((values, NO_GAPS) if self.missing is None else split(values, empty)), tuple(names)
+        given = (values, NO_GAPS) if self.missing is None else split(values, empty)
+        return *given, tuple(names), clients
 
     @property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -234,9 +252,12 @@ class Recorded(Recording):
         return NO_GAPS if self.missing is None else self._read[1]
 
     @property
-    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The names of the experts."""
+    def expert_names(self) -> tuple[str, ...]:
         return self._read[2]
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self._read[3]
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep only the choices: worker processes read the file themselves."""
@@ -256,8 +277,10 @@ def check_missing(missing: Missing) -> None:
 
 def read_losses(
     path: Path, missing: Missing = None, when: str = "round", who: str = "client"
-) -> tuple[Array, list[str]]:
-    """Return the losses (rounds, clients, experts), NaN where declared, and the experts' names."""
+) -> tuple[Array, list[str], tuple[str, ...]]:
+    """Return the losses (rounds, clients, experts), NaN where declared, and the names of experts
+    and clients.
+    """
     table = read_table(path)
     require_columns(table, {"round": when, "client": who}, path)
     experts = [name for name in table if name not in (when, who)]
@@ -279,7 +302,7 @@ def read_losses(
             place = f"{line(row, path)}, column {name!r} of {path}"
             raise InvalidValue(f"Expected every loss in [0, 1] ({place}). {SCALE}")
         wide[:, i] = column
-    return round_to_lattice(grid.spread(wide)), experts
+    return round_to_lattice(grid.spread(wide)), experts, grid.client_names
 
 
 def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -126,6 +126,10 @@ class MovieLensGenres(Environment):
     def setting(self) -> Setting:
         return Setting(self.clients, len(GENRES), self.horizon)
 
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        return GENRES
+
     def fingerprint(self) -> str:
         return fingerprint_of(load(self.unrated), repr(self))
 

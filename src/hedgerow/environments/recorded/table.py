@@ -293,6 +293,12 @@ class Grid:
             )
         return cls(rounds, clients, cell)
 
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """The clients as texts; numbers are called clients."""
+        numbers = self.clients.dtype.kind in "iu"
+        return tuple(f"client {name}" if numbers else str(name) for name in self.clients)
+
     def spread(self, values: Array) -> Array:
         """Return the values (rows, k) by round and client; NaN where there is no row."""
         wide = np.full((len(self.rounds) * len(self.clients), values.shape[1]), np.nan)

@@ -55,6 +55,18 @@ class Around(Environment):
         inner = self.of.traits
         return replace(inner, features=inner.features | {self.feature}, why_no_sums=None)
 
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        return self.of.expert_names
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self.of.client_names
+
+    @property
+    def unit(self) -> float:
+        return self.of.unit
+
     def measures(self) -> tuple[Measure, ...]:
         return self.of.measures()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.environment import Environment
+from hedgerow.core.environment import Environment, numbered
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.extras import needs
-from hedgerow.evaluation.summary import estimate_json, summary_json
+from hedgerow.evaluation.summary import estimate_json, finite, summary_json
 from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
 from hedgerow.records.plain import json_text
@@ -109,9 +109,22 @@ def _summary(study: Study, final: Path) -> dict[str, Any]:
         "stamp": STAMP,
         "summary": summary_json(study.summary()),
         "comparators": comparator_table(study),
+        "followed": {label: _followed(study, label) for label in study.algorithms},
         "notes": study.notes(),
         "data_notes": study.data_notes(),
     }
+
+
+def _followed(study: Study, label: str) -> dict[str, Any] | None:
+    """Who followed what with one label, as plain values."""
+    found = study.followed(label)
+    if found is None:
+        return None
+    clients = [
+        {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
+        for row in map(asdict, study.clients_of(label))
+    ]
+    return {**asdict(found), "clients": clients}
 
 
 def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
@@ -158,7 +171,7 @@ def write_study(
             curves.append(
                 pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values})
             )
-        other = ("label", "seed", "rounds", "loss", "regret", "comparators", "figures")
+        other = ("label", "seed", "rounds", "loss", "regret", "comparators", "figures", "following")
         single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in other}
         single |= {f"comparator: {name}": loss for name, loss in r.comparators.items()}
         single |= {name: float(curve[-1]) for name, curve in r.figures.items()}
@@ -181,22 +194,29 @@ def write_study(
     for name, document in (("summary.json", summary), (FILE, to_json(record))):
         (folder / name).write_text(json_text(document), encoding="utf-8")
     if study.kept:
-        _write_kept(study.kept, folder)
+        names = {
+            entry.label: study.config.environment_of(entry) for entry in study.config.algorithms
+        }
+        _write_kept(study.kept, names, folder)
     if picture:
         study.plot(folder / "regret.png")
     write_digest(folder)
     return record
 
 
-def _write_kept(kept: list[Kept], folder: Path) -> None:
+def _write_kept(kept: list[Kept], games: Mapping[str, Environment], folder: Path) -> None:
     """Write all plays and messages.
 
-    `plays.parquet` has the columns label, seed, round, client, play. `messages.parquet` has label,
+    `plays.parquet` has the columns label, seed, round, client, play, and the names of the client
+    and the expert. `messages.parquet` has label,
     seed, round, direction, client, field, values.
     """
     tables = []
     for run in kept:
         rounds, clients = run.plays.shape[:2]
+        experts, who = np.array(games[run.label].expert_names), games[run.label].client_names
+        people = who if len(who) == clients else numbered("player", clients)
+        points = run.plays.ndim > 2
         tables.append(
             pa.table(
                 {
@@ -205,8 +225,12 @@ def _write_kept(kept: list[Kept], folder: Path) -> None:
                     "round": np.repeat(np.arange(rounds), clients),
                     "client": np.tile(np.arange(clients), rounds),
                     "play": run.plays.reshape(rounds * clients, -1).tolist()
-                    if run.plays.ndim > 2
+                    if points
                     else run.plays.ravel(),
+                    "client name": np.tile(np.array(people), rounds),
+                    "expert": [None] * (rounds * clients)
+                    if points
+                    else np.where(run.plays >= 0, experts[run.plays], "").ravel(),
                 }
             )
         )

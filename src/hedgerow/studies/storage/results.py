@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.evaluation.following import Following
 from hedgerow.evaluation.recorder import RunResult
 
 Message = tuple[int, str, int, str, list[float]]
@@ -71,6 +72,9 @@ def _arrays(result: RunResult, kept: Kept | None) -> dict[str, np.ndarray]:
     arrays["figure_names"] = np.array(list(result.figures), str)
     for number, curve in enumerate(result.figures.values()):
         arrays[f"figure_{number}"] = curve
+    if result.following is not None:
+        for f in fields(Following):
+            arrays[f"following_{f.name}"] = np.array(getattr(result.following, f.name))
     if kept is not None:
         rounds, directions, clients, names, values = (
             zip(*kept.messages, strict=True) if kept.messages else ((), (), (), (), ())
@@ -105,6 +109,10 @@ def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
         name: arrays[f"figure_{number}"]
         for number, name in enumerate(arrays["figure_names"].tolist())
     }
+    following = None
+    if "following_best" in arrays:
+        told = {f.name: arrays[f"following_{f.name}"] for f in fields(Following)}
+        following = Following(**{**told, "best": int(told["best"])})
     result = RunResult(
         label=label,
         seed=seed,
@@ -112,6 +120,7 @@ def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
         **{name: arrays[name] for name in _CURVES},
         **single,
         comparators=comparators,
+        following=following,
     )
     return result, Kept(
         label, seed, arrays["plays"], _messages(arrays)
