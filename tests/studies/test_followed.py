@@ -101,7 +101,7 @@ def test_new_data_in_every_seed_have_no_expert_to_name() -> None:
 def test_a_run_folder_and_kept_plays_have_names(hedgerow: Command, tmp_path: Path) -> None:
     study = EXAMPLES / "stations.toml"
     found = hedgerow("run", study, "--set", "seeds=1", "--keep", "--out", tmp_path / "x")
-    assert "north" in found.output
+    assert "north" in found.out
     told = json.loads((tmp_path / "x" / "summary.json").read_text())["followed"]["not private"]
     assert told["best"] == "north"
     assert told["clients"][0]["client"] == "Ash"

@@ -1,19 +1,21 @@
 """Who followed what: how often each expert was followed, by whom at the end, and what it cost.
 
 For points, such as the weights of a combination, the mean weights take the place of the shares. A
-client that is absent follows nobody in that round. Of trained models nothing is recorded here.
+client that is absent follows nobody in that round. Of other points nothing is recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
+from hedgerow.core.combination import Combination
 from hedgerow.core.lattice import Array, Units, from_units
-from hedgerow.core.losses import common_plays
+from hedgerow.core.losses import Family, common_plays
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Sink
@@ -68,6 +70,11 @@ class Following:
     def found(self) -> tuple[float, float]:
         """The share of all plays, and of the last plays, that are the best expert in hindsight."""
         return float(self.share[self.best]), float(self.last[self.best])
+
+
+def says_something(family: Family) -> bool:
+    """Whether plays are experts, or weights of experts or models."""
+    return family.linear or isinstance(family, Combination)
 
 
 class Watch(Sink):
@@ -143,14 +150,14 @@ class Watch(Sink):
         if not self._each:
             most = np.full(self.players, ABSENT)
         alone = () if own is None else (own.argmin(axis=1), from_units(own.min(axis=1)))
-        told = Following(share, last, self._paid, self._cases, chosen, most, *alone)
+        told = Following(share, last, self._paid, self._cases, chosen, most, *alone)  # pyright: ignore
         return replace(told, best=best)
 
 
 def joined(found: Sequence[Following]) -> Following:
     """The mean over seeds; of experts, that of most seeds."""
     many = {name: np.stack([getattr(one, name) for one in found]) for name in (*NUMBERS, *EXPERTS)}
-    told = {name: many[name].mean(axis=0) for name in NUMBERS}
+    told: dict[str, Any] = {name: many[name].mean(axis=0) for name in NUMBERS}
     told |= {
         name: np.array([usual(column.tolist()) for column in many[name].T.astype(int)])
         for name in EXPERTS

@@ -82,7 +82,7 @@ class RunResult:
     that was found, and never above it. So the regret against the best point, after the last round,
     lies in [final_regret, final_regret + regret_error].
 
-    `following` says who followed what; it is None for trained models.
+    `following` says who followed what; it is None for points that are no weights.
     """
 
     label: str

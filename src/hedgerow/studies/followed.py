@@ -46,7 +46,7 @@ class Followed:
     def cells(self) -> list[str]:
         """At the end, in all rounds, and the best in hindsight, in words."""
         if self.best is None and self.found is not None:
-            rounds, end = (f"the best one {share:.0%}" for share in self.found)
+            rounds, end = (f"the best one {100 * share:.0f} %" for share in self.found)
             return [end, rounds, "differs by seed"]
         return [_shares(self.at_end), _shares(self.share), self.best or "-"]
 
@@ -138,8 +138,8 @@ def _each(results: Sequence[RunResult]) -> Following | None:
 
 
 def _by_size(names: Sequence[str], shares: Array) -> dict[str, float]:
-    order = np.argsort(-shares, kind="stable").tolist()
-    return {names[at]: float(shares[at]) for at in order}
+    pairs = zip(names, shares.tolist(), strict=True)
+    return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
 
 def _shares(shares: Mapping[str, float]) -> str:

@@ -21,7 +21,7 @@ from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.following import Watch
+from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
@@ -84,7 +84,7 @@ def run_together(
     recorders, measured, kept, watched = [], [], [], []
     for entrant in entrants:
         recorders.append(Recorder(environment.setting, switches=entrant.switches, replay=replay))
-        watched.append([] if environment.family.trained else [Watch(environment.setting)])
+        watched.append([Watch(environment.setting)] if says_something(environment.family) else [])
         measured.append(all_measures(entrant.algorithm, environment))
         for measure in measured[-1]:
             measure.marks = recorders[-1].marks

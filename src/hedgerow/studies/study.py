@@ -59,7 +59,7 @@ class AlgorithmResult:
     notes
         What a reader should know: a bound that does not apply, a budget that is too small.
     followed
-        Which experts were followed, by name; None for trained models.
+        Which experts were followed, by name; None for points that are no weights.
     clients
         The result of every client; empty where only sums over clients were drawn.
     """
@@ -213,7 +213,7 @@ class Study:
         }
 
     def followed(self, label: str) -> Followed | None:
-        """Which experts a label followed, by name; None for trained models."""
+        """Which experts a label followed, by name; None for points that are no weights."""
         return followed_by(self.of(label), self.config.environment_of(self._entry(label)))
 
     def following_table(self) -> list[list[str]]:
