@@ -108,9 +108,15 @@ class Watch(Sink):
             self._paid += np.nan
 
     def _choices(self, block: Block, plays: np.ndarray) -> None:
-        paid = np.take_along_axis(block.losses, np.maximum(plays, 0)[..., None], axis=2)[..., 0]
-        self._paid += (-1 if self.family.gains else 1) * paid.sum(axis=0)
         common = common_plays(plays)
+        if common is not None and (common == common[0]).all():
+            paid = block.losses[:, :, common[0]].sum(axis=0)
+        elif common is not None:
+            paid = block.losses[np.arange(len(plays)), :, common].sum(axis=0)
+        else:
+            one = np.maximum(plays, 0)[..., None]
+            paid = np.take_along_axis(block.losses, one, axis=2)[..., 0].sum(axis=0)
+        self._paid += -paid if self.family.gains else paid
         if common is not None and block.present is None:
             self._counts += np.bincount(common, minlength=self.experts) * (
                 1 if self._each else self.players
