@@ -102,11 +102,11 @@ def test_a_run_folder_and_kept_plays_have_names(hedgerow: Command, tmp_path: Pat
     study = EXAMPLES / "stations.toml"
     found = hedgerow("run", study, "--set", "seeds=1", "--keep", "--out", tmp_path / "x")
     assert "north" in found.out
-    told = json.loads((tmp_path / "x" / "summary.json").read_text())["followed"]["not private"]
-    assert told["best"] == "north"
-    assert told["clients"][0]["client"] == "Ash"
+    written = json.loads((tmp_path / "x" / "summary.json").read_text())["followed"]["not private"]
+    assert written["best"] == "north"
+    assert written["clients"][0]["client"] == "Ash"
     plays = pq.read_table(tmp_path / "x" / "plays.parquet").to_pydict()
-    assert set(plays["client name"]) == {row["client"] for row in told["clients"]}
+    assert set(plays["client name"]) == {row["client"] for row in written["clients"]}
     assert set(plays["expert"]) <= {"", "persistence", "weekly", "smooth", "north", "south"}
 
 

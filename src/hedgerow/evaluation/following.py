@@ -156,19 +156,19 @@ class Watch(Sink):
         if not self._each:
             most = np.full(self.players, ABSENT)
         alone = () if own is None else (own.argmin(axis=1), from_units(own.min(axis=1)))
-        told = Following(share, last, self._paid, self._cases, chosen, most, *alone)  # pyright: ignore
-        return replace(told, best=best)
+        joint = Following(share, last, self._paid, self._cases, chosen, most, *alone)  # pyright: ignore
+        return replace(joint, best=best)
 
 
 def joined(found: Sequence[Following]) -> Following:
     """The mean over seeds; of experts, that of most seeds."""
     many = {name: np.stack([getattr(one, name) for one in found]) for name in (*NUMBERS, *EXPERTS)}
-    told: dict[str, Any] = {name: many[name].mean(axis=0) for name in NUMBERS}
-    told |= {
+    joint: dict[str, Any] = {name: many[name].mean(axis=0) for name in NUMBERS}
+    joint |= {
         name: np.array([usual(column.tolist()) for column in many[name].T.astype(int)])
         for name in EXPERTS
     }
-    return replace(Following(**told), best=usual([one.best for one in found]))
+    return replace(Following(**joint), best=usual([one.best for one in found]))
 
 
 def usual(values: Sequence[int]) -> int:

@@ -111,8 +111,8 @@ def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
     }
     following = None
     if "following_best" in arrays:
-        told = {f.name: arrays[f"following_{f.name}"] for f in fields(Following)}
-        following = Following(**{**told, "best": int(told["best"])})
+        found = {f.name: arrays[f"following_{f.name}"] for f in fields(Following)}
+        following = Following(**{**found, "best": int(found["best"])})
     result = RunResult(
         label=label,
         seed=seed,
