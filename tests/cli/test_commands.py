@@ -301,7 +301,8 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
     )
     document = answer.document()
     assert set(document) == {
-        *("run", "stamp", "summary", "comparators", "certificates", "notes", "data_notes")
+        *("run", "title", "stamp", "game", "summary", "table", "comparators", "followed"),
+        *("together", "promises", "certificates", "notes", "data_notes"),
     }
     assert document["run"] == "results"
     folder = tmp_path / "results"
@@ -333,7 +334,8 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
         k: v for k, v in document.items() if k != "certificates"
     }
     assert set(summary) == {
-        *("format", "run", "stamp", "summary", "comparators", "notes", "data_notes", "losses")
+        *(set(document) - {"certificates"}),
+        *("format", "losses"),
     }
     assert {row["label"]: row for row in record["algorithms"]} == document["certificates"]
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
@@ -351,7 +353,8 @@ def test_default_folders_are_new_and_words_name_them(hedgerow: Command, tmp_path
 def test_plays_and_messages_only_on_keep(hedgerow: Command, tmp_path: Path) -> None:
     hedgerow("run", "study.toml", "--out", "kept", "--keep")
     plays = pq.read_table(tmp_path / "kept" / "plays.parquet")
-    assert plays.column_names == ["label", "seed", "round", "client", "play"]
+    names = ["label", "seed", "round", "client", "play", "client name", "expert"]
+    assert plays.column_names == names
     assert plays.num_rows == 2 * 2 * 30 * 2
     messages = pq.read_table(tmp_path / "kept" / "messages.parquet").to_pylist()
     sums = [m for m in messages if m["label"] == "hedge" and m["direction"] == "upload"]

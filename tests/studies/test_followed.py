@@ -100,7 +100,7 @@ def test_new_data_in_every_seed_have_no_expert_to_name() -> None:
 
 def test_a_run_folder_and_kept_plays_have_names(hedgerow: Command, tmp_path: Path) -> None:
     study = EXAMPLES / "stations.toml"
-    found = hedgerow("run", study, "--set", "seeds=1", "--keep", "--out", tmp_path / "x")
+    found = hedgerow("run", str(study), "--set", "seeds=1", "--keep", "--out", str(tmp_path / "x"))
     assert "north" in found.out
     written = json.loads((tmp_path / "x" / "summary.json").read_text())["followed"]["not private"]
     assert written["best"] == "north"

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "combine": ("combine:combine", "Combine forecasts from a file, privately and otherwise."),
     "compare": ("compare:compare", "Compare finished runs: regrets and what else differs."),
     "runs": ("runs:runs", "List the runs in a folder, the latest first."),
+    "view": ("view:view", "Write a page about a run: who followed what."),
     "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
     "choose": ("choose:choose", "Rank the private algorithms for your setting."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),

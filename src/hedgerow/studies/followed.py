@@ -146,8 +146,8 @@ def _shares(shares: Mapping[str, float]) -> str:
     """The largest shares in words.
 
     >>> _shares({"a": 0.9, "b": 0.06, "c": 0.03, "d": 0.01})
-    'a 90 %, b 6 %, c 3 %, ...'
+    'a 90 %, b 6 %, c 3 %, others'
     """
     large = [(name, share) for name, share in shares.items() if share >= LEAST]
-    more = ["..."] if len(large) > SHOWN else []
+    more = ["others"] if len(large) > SHOWN else []
     return ", ".join([*(f"{name} {100 * share:.0f} %" for name, share in large[:SHOWN]), *more])

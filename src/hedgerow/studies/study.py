@@ -366,6 +366,12 @@ class Study:
         who = [aligned(followed, left=True)] if followed else []
         return "\n".join([summary_text(self.summary()), *who, *lines, STAMP])
 
+    def _repr_html_(self) -> str:
+        """The report, as notebooks show it: pictures, tables and certificates."""
+        from hedgerow.studies.report import curves_of, fragment, summary_of
+
+        return fragment(summary_of(self), curves_of(self))
+
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""
         rows, setting = self.summary(), self.config.environment.setting

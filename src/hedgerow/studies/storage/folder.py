@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -19,13 +19,13 @@ import numpy as np
 from hedgerow.core.environment import Environment, numbered
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.extras import needs
-from hedgerow.evaluation.summary import estimate_json, finite, summary_json
 from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
 from hedgerow.records.plain import json_text
 from hedgerow.records.provenance import code, seeded_noise, versions
 from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_json
 from hedgerow.studies.config import to_table, with_paths
+from hedgerow.studies.report import summary_of
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.identity import fingerprints
 from hedgerow.studies.storage.place import check_new
@@ -37,7 +37,7 @@ with needs("runs"):
     import pyarrow.parquet as pq
     import tomli_w
 
-FORMAT = "hedgerow run 2"
+FORMAT = "hedgerow run 3"
 
 
 @dataclass(frozen=True)
@@ -89,42 +89,8 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
         raise
 
 
-def comparator_table(study: Study) -> list[dict[str, Any]]:
-    """The losses of the comparators: one table per stream, with the labels that played on it."""
-    return [
-        {
-            "stream": name,
-            "labels": list(stream.algorithms),
-            "losses": {
-                what: estimate_json(estimate) for what, estimate in stream.comparators.items()
-            },
-        }
-        for name, stream in study.streams().items()
-    ]
-
-
 def _summary(study: Study, final: Path) -> dict[str, Any]:
-    return {
-        "run": str(final),
-        "stamp": STAMP,
-        "summary": summary_json(study.summary()),
-        "comparators": comparator_table(study),
-        "followed": {label: _followed(study, label) for label in study.algorithms},
-        "notes": study.notes(),
-        "data_notes": study.data_notes(),
-    }
-
-
-def _followed(study: Study, label: str) -> dict[str, Any] | None:
-    """Who followed what with one label, as plain values."""
-    found = study.followed(label)
-    if found is None:
-        return None
-    clients = [
-        {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
-        for row in map(asdict, study.clients_of(label))
-    ]
-    return {**asdict(found), "clients": clients}
+    return {"run": str(final), **summary_of(study)}
 
 
 def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
