@@ -243,7 +243,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
     "the server's signature": (
         SERVER,
         "UPDATE kv SET value = zeroblob(64) WHERE name = 'signature'",
-        "not signed by its server",
+        "not signed by the server",
     ),
 }
 

@@ -136,7 +136,6 @@ def test_the_last_bit_of_a_scale_is_refused_by_name() -> None:
         (("resolved", "more"), "nothing", "more"),
         (("resolved", "more"), "missing", "more"),
         (("features",), ["absent clients"], "= "),
-        (("version",), "0.0.1", "version '0.0.1'"),
         (("protocol",), 1, "protocol 1"),
         (("algorithm",), "potential", "= "),
         (("algorithm",), "no_such", "no_such"),
@@ -248,8 +247,8 @@ def test_nothing_is_charged_for_a_wrong_manifest(place: Path, parties: Any) -> N
         value=last_bit(manifest.resolved["mechanisms"][0]["scale"]),
     )
     assert "mechanisms.0.scale" in refused(place, account, key, scale, pinned)
-    version = altered(manifest, "version", value="9.9")
-    assert "version '9.9'" in refused(place, account, key, version, pinned)
+    protocol = altered(manifest, "protocol", value=9)
+    assert "protocol 9" in refused(place, account, key, protocol, pinned)
     stranger = made(server=pinned)
     assert "is not listed in the study" in refused(place, account, key, stranger, pinned)
     big = made(server=pinned, roster=manifest.roster, choices={"epsilon": "1.1"})

@@ -437,9 +437,9 @@ def verify(
 
 def _checked(joined: Joined) -> bytes:
     """The head of the ledger of a study, which must not be in use."""
-    from hedgerow.deployment.client import NoLink, StudyClient
+    from hedgerow.deployment.client_ledger import ClientLedger
 
-    study = StudyClient(joined.folder, NoLink())
+    study = ClientLedger(joined.folder)
     try:
         return study.check()
     finally:

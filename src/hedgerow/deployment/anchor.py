@@ -22,6 +22,11 @@ class AnchorFailed(LedgerFailed):
     """The anchor could not be written. Nothing was sent; check its disk, then start again."""
 
 
+def beside(folder: Path) -> Path:
+    """Where the anchor is if nobody says where."""
+    return Path(f"{folder.resolve()}.anchor")
+
+
 class Anchor:
     """The anchor of one study.
 

@@ -49,17 +49,6 @@ class Link(Protocol):
         ...
 
 
-class NoLink:
-    """The way to nobody, for a ledger that is only read."""
-
-    def call(self, request: bytes) -> bytes | None:
-        raise AssertionError("a ledger that is only read calls no server")
-
-
-class NotJoined(InvalidValue):
-    """No study was joined in this folder."""
-
-
 class Distrusted(HedgerowError):
     """Server and client do not agree about what has happened; nothing more is released."""
 
@@ -89,10 +78,8 @@ class StudyClient(ClientLedger):
     """
 
     def __init__(self, folder: str | Path, link: Link) -> None:
-        if not (Path(folder) / FILE).is_file():
-            raise NotJoined(f"{folder} holds no study. Join one first.")
-        self.account, self.link = Account.around(folder), link
-        super().__init__(Path(folder))
+        self.link = link
+        super().__init__(folder)
         with self._database.closed_if_it_fails():
             self._load()
 
@@ -175,32 +162,8 @@ class StudyClient(ClientLedger):
         return cls(out, link)
 
     def _load(self) -> None:
-        database = self._database
-        kept = database.named()
-        if "manifest" not in kept:
-            raise NotJoined(f"The study in {self.folder} is not joined yet. Join it again.")
-        self.manifest = Manifest.read(kept["manifest"])
-        if not signed_by(self.manifest.server, kept["signature"], self.manifest.signed_text):
-            raise ManifestRefused("The manifest in the ledger is not signed by its server.")
         self.algorithm = rebuild(self.manifest)
-        self.study = self.manifest.digest
         self._rule = rule_of(self.manifest.closing)
-        self.account.check_complete()
-        if self.folder.absolute() != self.account.study(self.study).absolute():
-            raise InvalidValue(
-                f"The ledger in {self.folder} is that of the study {self.study.hex()[:16]}, which "
-                "has its own folder. Two copies would release twice: delete this one or, if it is "
-                f"the only one, move it to {self.account.study(self.study)}."
-            )
-        name = self.manifest.name_of(self.account.public_key)
-        if name is None or not self.account.paid(self.manifest, kept["ledger"]):
-            raise InvalidValue(
-                f"The ledger in {self.folder} does not belong to the account "
-                f"{self.account.name!r}: its key or its charge is missing there."
-            )
-        self._counter = database.beside = Releases(self.account.folder, self.study)
-        self._counter.check(self.chain)
-        self.name, self.index = name, self.manifest.index(name)
         self._greeted = self._parted = False
         self.boot = wire.UNKNOWN
         """What the server drew when it started, as it last said."""
@@ -213,7 +176,7 @@ class StudyClient(ClientLedger):
         if noise is not None:
             self._game = self.saved_game(self.algorithm.client.state)
             return
-        with database.transaction("client start"):
+        with self._database.transaction("client start"):
             self._game = Game(0, 0, wire.NONE, self.algorithm.client.start(self._mine))
             self._save(self._game)
 

@@ -11,11 +11,16 @@ import numpy as np
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import decode_state, encode_state
 from hedgerow.deployment import chain as chains
+from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import NAMED, open_database
-from hedgerow.deployment.wire import NOTHING, UNSEALED
+from hedgerow.deployment.manifest import Manifest, check_signed
+from hedgerow.deployment.releases import Releases
+from hedgerow.deployment.wire import NONE, NOTHING, UNSEALED
 
 FILE = "study.db"
+COUNTED = 2
+"""The first protocol whose releases are counted in the account."""
 SCHEMA = (
     chains.SCHEMA
     + NAMED
@@ -45,20 +50,59 @@ class Game(NamedTuple):
     behind: int | None = None  # the exchange of a late upload, until this client has caught up
 
 
+class NotJoined(InvalidValue):
+    """No study was joined in this folder."""
+
+
 class ClientLedger:
-    """What one client keeps of one study.
+    """What one client keeps of one study; every later version of the package reads it.
 
     Parameters
     ----------
     folder
-        The folder with the file `study.db`.
+        The folder with the file `study.db`, inside the folder of the account.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._database = open_database(folder / FILE, SCHEMA)
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / FILE).is_file():
+            raise NotJoined(f"{folder} holds no study. Join one first.")
+        self.account = Account.around(folder)
+        self._database = open_database(self.folder / FILE, SCHEMA)
         with self._database.closed_if_it_fails():
             self.chain = Chain(self._database)
+            self._identify()
+
+    def _identify(self) -> None:
+        """Read which study this is, and check that the ledger is the one that was charged."""
+        kept = self._database.named()
+        if "manifest" not in kept:
+            raise NotJoined(f"The study in {self.folder} is not joined yet. Join it again.")
+        self.manifest = Manifest.read(kept["manifest"])
+        check_signed(self.manifest, kept["signature"])
+        self.study = self.manifest.digest
+        self.account.check_complete()
+        if self.folder.absolute() != self.account.study(self.study).absolute():
+            raise InvalidValue(
+                f"The ledger in {self.folder} is that of the study {self.study.hex()[:16]}, which "
+                "has its own folder. Two copies would release twice: delete this one or, if it is "
+                f"the only one, move it to {self.account.study(self.study)}."
+            )
+        name = self.manifest.name_of(self.account.public_key)
+        if name is None or not self.account.paid(self.manifest, kept["ledger"]):
+            raise InvalidValue(
+                f"The ledger in {self.folder} does not belong to the account "
+                f"{self.account.name!r}: its key or its charge is missing there."
+            )
+        self.name, self.index = name, self.manifest.index(name)
+        if self.manifest.protocol >= COUNTED:
+            self._counter = self._database.beside = Releases(self.account.folder, self.study)
+            self._counter.check(self.chain)
+
+    def place(self) -> tuple[int, int]:
+        """The rounds that are finished, and the last exchange whose answer was taken."""
+        row = self._database.one("SELECT round, exchange FROM game")
+        return (0, NONE) if row is None else (row[0], row[1])
 
     def saved_noise(self) -> bytes | None:
         """The noise of the saved game; None: no game has begun."""

@@ -27,7 +27,8 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
 from hedgerow.deployment.account import Account, study_folder
-from hedgerow.deployment.client import NotJoined, StudyClient
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.client_ledger import NotJoined
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import KEY, Manifest
 from hedgerow.deployment.server import StudyServer, Wait

@@ -27,12 +27,13 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything, Sink
 from hedgerow.deployment.account import Account
-from hedgerow.deployment.client import NoLink, StudyClient
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.client_ledger import ClientLedger
 from hedgerow.deployment.config import ServeConfig, SettingTable, from_table
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild, unfit_names
-from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.deployment.serving import open_study
 from hedgerow.engines.simulate import counters_of, simulate
 from hedgerow.environments.recorded.forecast_table import ForecastTable
@@ -299,13 +300,13 @@ class Launch:
 
     def check(self) -> tuple[int, dict[str, str]]:
         """Check every ledger; the number of exchanges and the heads of all logs."""
-        server = StudyServer(self.folder / "server")
+        server = ServerLedger(self.folder / "server")
         try:
-            heads, exchanges = {"server": server.chain.check().hex()}, server.exchange
+            heads, exchanges = {"server": server.check().hex()}, server.exchange
         finally:
             server.close()
         for joined in self.home.joined():
-            ledger = StudyClient(joined.folder, NoLink())
+            ledger = ClientLedger(joined.folder)
             try:
                 ledger.account.check()
                 heads[ledger.name] = ledger.check().hex()

@@ -27,6 +27,7 @@ from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import expect
 from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.keys import signed_by
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
@@ -34,6 +35,8 @@ from hedgerow.version import __version__
 
 PROTOCOL = 2
 """Changes whenever messages or ledgers change."""
+READ = range(1, PROTOCOL + 1)
+"""The protocols whose ledgers are still checked and stated; 1 is that of version 0.3.0."""
 LONGEST = 2**22
 """The most bytes of a manifest."""
 PLAYED = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
@@ -74,8 +77,11 @@ class Manifest:
         None: secure noise. A number: noise from this seed, for tests; then nothing is private.
     resolved
         What the choices give, to the last bit: mechanisms, guarantees, parameters, fingerprint.
-    protocol, version
-        Which messages and which version of the package; both must be the same everywhere.
+    protocol
+        Which messages and ledgers; it must be the same everywhere.
+    version
+        The version of the package that made the manifest, for readers. Other versions may take
+        part if they compute `resolved` to the last bit.
 
     Examples
     --------
@@ -418,28 +424,70 @@ def exact(value: Any) -> Any:
 def rebuild(manifest: Manifest) -> Algorithm:
     """Build the algorithm from the choices and compare it with the manifest, bit by bit.
 
-    Raises `ManifestRefused` and names the first difference: another version, another value of a
+    Raises `ManifestRefused` and names the first difference: another protocol, another value of a
     noise scale, other code.
     """
-    for name, own in (("protocol", PROTOCOL), ("version", __version__)):
-        stated = getattr(manifest, name)
-        if stated != own:
-            raise ManifestRefused(
-                f"The manifest has {name} {stated!r}, but this machine has {own!r}. "
-                "All parties of a study need the same one."
-            )
+    if manifest.protocol != PROTOCOL:
+        raise ManifestRefused(
+            f"The manifest has protocol {manifest.protocol!r}, but this machine has {PROTOCOL!r}. "
+            "All parties of a study need the same one."
+        )
+    algorithm = _built(manifest)
+    _compare(manifest, manifest.resolved, resolved(algorithm))
+    return algorithm
+
+
+def promised(manifest: Manifest) -> Algorithm:
+    """The algorithm of a study, perhaps of an earlier version, whose guarantees are these.
+
+    For statements. The code may have changed, and so the fingerprint; but trust, mechanisms and
+    guarantees are compared bit by bit. Raises `ManifestRefused` if they differ.
+    """
+    if manifest.protocol not in READ:
+        raise ManifestRefused(
+            f"The study has protocol {manifest.protocol!r}, and this version reads up to "
+            f"{PROTOCOL!r}. Use version {manifest.version} of the package."
+        )
+    algorithm = _built(manifest)
+    _compare(manifest, _promises(manifest.resolved), _promises(resolved(algorithm)))
+    return algorithm
+
+
+def _promises(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What an algorithm promises, in a form that all protocols have."""
+    guarantees = [{**one, "assumes": sorted(one["assumes"])} for one in table["guarantees"]]
+    same = ("name", "setting", "trust", "channels", "mechanisms", "when_spent")
+    return {**{name: table[name] for name in same}, "guarantees": guarantees}
+
+
+def _built(manifest: Manifest) -> Algorithm:
     try:
-        algorithm = build(manifest)
+        return build(manifest)
     except HedgerowError as error:
         raise ManifestRefused(f"The choices of the manifest cannot be built: {error}") from error
-    found = first_difference(resolved(algorithm), manifest.resolved, same=_identical)
-    if found is not None:
-        place, own, stated = found
-        raise ManifestRefused(
-            f"The manifest says {place} = {_short(stated)}, but its choices give {_short(own)} "
-            "here. Do not join: the manifest was altered, or other code made it."
-        )
-    return algorithm
+
+
+def _compare(manifest: Manifest, stated: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Refuse a manifest that states something else than its choices give here."""
+    found = first_difference(own, stated, same=_identical)
+    if found is None:
+        return
+    place, here, there = found
+    code = (
+        "other code made it"
+        if manifest.version == __version__
+        else f"it is of version {manifest.version}, which computes another number"
+    )
+    raise ManifestRefused(
+        f"The manifest says {place} = {_short(there)}, but its choices give {_short(here)} here. "
+        f"Do not join: the manifest was altered, or {code}."
+    )
+
+
+def check_signed(manifest: Manifest, signature: bytes) -> None:
+    """Raise `ManifestRefused` unless the server of the manifest has signed it."""
+    if not signed_by(manifest.server, signature, manifest.signed_text):
+        raise ManifestRefused("The manifest is not signed by the server that it names.")
 
 
 def _identical(one: Any, other: Any) -> bool:

@@ -12,17 +12,16 @@ from pathlib import Path
 
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm
 from hedgerow.deployment import account as accounts
-from hedgerow.deployment import client as clients
-from hedgerow.deployment import server as servers
-from hedgerow.deployment import wire
+from hedgerow.deployment import client_ledger as clients
+from hedgerow.deployment import server_ledger as servers
 from hedgerow.deployment.account import Account
+from hedgerow.deployment.anchor import Anchor, beside
 from hedgerow.deployment.chain import Chain
-from hedgerow.deployment.client import NoLink, StudyClient
-from hedgerow.deployment.keys import signed_by
-from hedgerow.deployment.manifest import Manifest, spec_of
-from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.client_ledger import ClientLedger
+from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.manifest import Manifest, promised, spec_of
+from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.ledger import AccountRecord, ChargeRecord, LedgerRecord
@@ -76,7 +75,7 @@ def read_deployment(folder: str | Path) -> Deployed:
 
 
 def _of_server(place: Path) -> Deployed:
-    server = StudyServer(place)
+    server = ServerLedger(place)
     try:
         head, manifest = server.check(), server.manifest
         if server.old:
@@ -85,13 +84,10 @@ def _of_server(place: Path) -> Deployed:
                 "the statement from the latest ledger."
             )
         _check_begin(server.chain, "manifest", manifest, place)
-        if not signed_by(manifest.server, server.signature, manifest.signed_text):
-            raise InvalidValue(f"The manifest in {place} is not signed by its server.")
+        if rule_of(manifest.closing).may_close:
+            server.anchored_at(Anchor(beside(place), manifest.digest))
         signed = {SERVER: manifest.server}
-        for name, message in server.signatures().items():
-            if not wire.signed(message, server.study, manifest.roster[name]):
-                raise InvalidValue(f"The signature of {name} in {place} is wrong.")
-            signed[name] = manifest.roster[name]
+        signed |= {name: manifest.roster[name] for name in server.signatures()}
         ledger = LedgerRecord(
             study=manifest.digest.hex(),
             party=None,
@@ -105,16 +101,17 @@ def _of_server(place: Path) -> Deployed:
             head=head.hex(),
             account=None,
         )
-        return Deployed(_record(place, manifest, server.algorithm, server.round), ledger)
+        return Deployed(_record(place, manifest, server.round), ledger)
     finally:
         server.close()
 
 
 def _of_client(place: Path) -> Deployed:
-    client = StudyClient(place, NoLink())
+    client = ClientLedger(place)
     account = client.account
     try:
         head, manifest = client.check(), client.manifest
+        played, exchange = client.place()
         _check_begin(client.chain, "join", manifest, place)
         ledger = LedgerRecord(
             study=manifest.digest.hex(),
@@ -124,12 +121,12 @@ def _of_client(place: Path) -> Deployed:
             unsigned=[name for name in manifest.clients if name != client.name],
             refused=[],
             vouched=[],
-            exchanges=max(0, client.exchange),
+            exchanges=max(0, exchange),
             entries=client.chain.count,
             head=head.hex(),
             account=account_record(account),
         )
-        return Deployed(_record(place, manifest, client.algorithm, client.round), ledger)
+        return Deployed(_record(place, manifest, played), ledger)
     finally:
         client.close()
 
@@ -158,8 +155,8 @@ def account_record(account: Account) -> AccountRecord:
     )
 
 
-def _record(place: Path, manifest: Manifest, algorithm: Algorithm, played: int) -> RunRecord:
-    name = manifest.algorithm
+def _record(place: Path, manifest: Manifest, played: int) -> RunRecord:
+    name, algorithm = manifest.algorithm, promised(manifest)
     gaps = {"absent": True} if Feature.ABSENT_CLIENTS in manifest.plays else {}
     choices = {"name": name, **choices_of(spec_of(manifest)), **gaps}
     return RunRecord(

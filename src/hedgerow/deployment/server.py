@@ -21,52 +21,23 @@ from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.messages import decode, decode_state, encode, encode_state
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
-from hedgerow.deployment.anchor import Anchor, AnchorFailed, OldLedger
+from hedgerow.deployment.anchor import Anchor, AnchorFailed, OldLedger, beside
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.database import NAMED, LedgerFailed, open_database
-from hedgerow.deployment.keys import load_or_make, public_hex, signed_by
+from hedgerow.deployment.database import LedgerFailed, open_database
+from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
+from hedgerow.deployment.server_ledger import FILE, KEY, SCHEMA, ServerLedger
 from hedgerow.deployment.wire import Code, Refused, refuse
 from hedgerow.engines.population import combine, stack
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-FILE, KEY = "server.db", "server.pem"
-SCHEMA = (
-    chains.SCHEMA
-    + NAMED
-    + """
-CREATE TABLE IF NOT EXISTS game(
-    id INTEGER PRIMARY KEY CHECK(id = 0), exchange INTEGER NOT NULL, round INTEGER NOT NULL,
-    state BLOB NOT NULL, noise BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS joined(client INTEGER PRIMARY KEY, message BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS upload(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
-    counted INTEGER, PRIMARY KEY(client, exchange)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS payload(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY(client, exchange)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS head(
-    client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS fork(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
-    PRIMARY KEY(client, exchange, hash));
-CREATE TABLE IF NOT EXISTS done(
-    client INTEGER PRIMARY KEY, round INTEGER NOT NULL, count INTEGER NOT NULL,
-    head BLOB NOT NULL);
-"""
-)
 KEPT = 4  # answers in memory; older ones are read from the ledger
 DROPPED = -1
 """The exchange that counts a late upload which is never counted."""
-
-
-class NoStudy(InvalidValue):
-    """There is no study in this folder."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +55,7 @@ class _Open:
     upload: Any
 
 
-class StudyServer:
+class StudyServer(ServerLedger):
     """One study at its server.
 
     Parameters
@@ -110,12 +81,8 @@ class StudyServer:
     """
 
     def __init__(self, folder: str | Path, anchor: str | Path | None = None) -> None:
-        self.folder = Path(folder)
-        beside = Path(f"{self.folder.resolve()}.anchor")
-        self._anchor_file = beside if anchor is None else Path(anchor)
-        if not (self.folder / FILE).is_file():
-            raise NoStudy(f"{self.folder} holds no study. Make one with `hedgerow serve`.")
-        self._database = open_database(self.folder / FILE, SCHEMA)
+        self._anchor_file = beside(Path(folder)) if anchor is None else Path(anchor)
+        super().__init__(folder)
         with self._database.closed_if_it_fails():
             self._load()
 
@@ -148,13 +115,6 @@ class StudyServer:
 
     def _load(self) -> None:
         database = self._database
-        kept = database.named()
-        if "manifest" not in kept:
-            raise NoStudy(
-                f"Making the study in {self.folder} was interrupted. Run `hedgerow serve` again."
-            )
-        self.manifest = Manifest.read(kept["manifest"])
-        self.signature = kept["signature"]
         self.key: Ed25519PrivateKey = load_or_make(self.folder / KEY)
         if public_hex(self.key) != self.manifest.server:
             raise InvalidValue(
@@ -162,25 +122,20 @@ class StudyServer:
                 "Put the right key there."
             )
         self.algorithm = rebuild(self.manifest)
-        self.study = self.manifest.digest
-        self.chain = Chain(database)
         self._rule = rule_of(self.manifest.closing)
         self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
         self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
-        self.old = database.one("SELECT 1 FROM log WHERE kind = 'old'") is not None
-        """Whether a client has shown an answer that this ledger does not have: an old copy."""
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
         self._answers: dict[int, bytes] = {}
-        row = database.one("SELECT exchange, round, state, noise FROM game")
-        self.exchange, self.round = (wire.NONE, 0) if row is None else (row[0], row[1])
+        row = database.one("SELECT state, noise FROM game")
         self._anchor = Anchor(self._anchor_file, self.study) if self._rule.may_close else None
         self.anchored = self._anchor is not None and self._is_anchored(self._anchor)
         """Whether the anchor, or the operator, says that this ledger is the latest."""
         self._proven = row is None  # this process answered, or clients have said hello
-        self._noise = PartyNoise(self.manifest.seed, b"" if row is None else bytes(row[3]))
+        self._noise = PartyNoise(self.manifest.seed, b"" if row is None else bytes(row[1]))
         if row is None:
             with database.transaction("server opening"):
                 broadcast, state = self.algorithm.server.open(self._noise.server())
@@ -188,12 +143,11 @@ class StudyServer:
                 self._say(broadcast, {})
             self._publish()
         else:
-            self._state = decode_state(self.algorithm.server.state, bytes(row[2]))
+            self._state = decode_state(self.algorithm.server.state, bytes(row[0]))
             self._published = self.exchange
         self._broadcast = self._sent(self.exchange)
         self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
         self.done = {c for (c,) in database.execute("SELECT client FROM done")}
-        self.forked = {c for (c,) in database.execute("SELECT DISTINCT client FROM fork")}
         counted = database.execute("SELECT client FROM upload WHERE counted = ?", (self.exchange,))
         self._last_counted = (
             {c for (c,) in counted} if self.exchange else set(range(len(self._keys)))
@@ -216,17 +170,9 @@ class StudyServer:
         A server that dies between the commit of an answer and the anchor has not sent the answer.
         The anchor names it now, before it leaves.
         """
-        named = anchor.read()
-        if named is None:
+        exchange = self.anchored_at(anchor)
+        if exchange is None:
             return False
-        exchange, found = named
-        own = self._answer(exchange)
-        if own is None or wire.hash_of(own) != found:
-            raise OldLedger(
-                f"The ledger in {self.folder} is a restored copy: the anchor {anchor.path} names "
-                f"an answer of exchange {exchange} that is not in it. Bring back the latest "
-                "ledger, or start a new study."
-            )
         if exchange == self.exchange - 1:
             self._publish()
         return exchange >= self.exchange - 1
@@ -249,13 +195,10 @@ class StudyServer:
             return False
         with self._database.transaction("server vouch"):
             word = self.exchange.to_bytes(8, "little")
-            self.chain.add("vouch", word + self.key.sign(self._vouched_text(word)))
+            self.chain.add("vouch", word + self.key.sign(self.vouched_text(word)))
         self._publish()
         self.anchored = True
         return True
-
-    def _vouched_text(self, word: bytes) -> bytes:
-        return b"hedgerow: this ledger is the latest\n" + self.study + word
 
     # -- what comes in -----------------------------------------------------------------------------
 
@@ -652,8 +595,7 @@ class StudyServer:
         """The answer of an exchange, even if it is not committed yet."""
         if exchange in self._answers:
             return self._answers[exchange]
-        row = self._database.one("SELECT message FROM answer WHERE exchange = ?", (exchange,))
-        return None if row is None else bytes(row[0])
+        return self.stored_answer(exchange)
 
     @property
     def over(self) -> bool:
@@ -721,50 +663,3 @@ class StudyServer:
             return None
         names = self.manifest.setting.get("names") or map(str, range(len(point)))
         return dict(zip(names, map(float, point), strict=True))
-
-    def uploads(self) -> dict[tuple[int, int], tuple[bytes, int | None]]:
-        """By client and exchange: the hash of the upload, and the exchange that counts it."""
-        rows = self._database.execute("SELECT client, exchange, hash, counted FROM upload")
-        return {(client, exchange): (bytes(found), at) for client, exchange, found, at in rows}
-
-    def check(self) -> bytes:
-        """Check the log against the tables of the ledger; return its head."""
-        head = self.chain.check()
-        logged: dict[str, list[bytes]] = {"upload": [], "answer": [], "vouch": []}
-        for entry in self.chain.entries():
-            logged.get(entry.kind, []).append(entry.body)
-        answers = [
-            exchange.to_bytes(8, "little") + wire.hash_of(bytes(message))
-            for exchange, message in self._database.execute("SELECT * FROM answer")
-        ]
-        uploads = [
-            client.to_bytes(4, "little") + exchange.to_bytes(8, "little") + found
-            for (client, exchange), (found, _) in self.uploads().items()
-        ]
-        if sorted(logged["upload"]) != sorted(uploads) or sorted(logged["answer"]) != sorted(
-            answers
-        ):
-            raise InvalidValue(f"The ledger in {self.folder} does not agree with its log.")
-        for body in logged["vouch"]:
-            if not signed_by(self.manifest.server, body[8:], self._vouched_text(body[:8])):
-                raise InvalidValue(f"A word in the log in {self.folder} is not the operator's.")
-        return head
-
-    def vouched(self) -> list[int]:
-        """After which exchanges the operator has vouched that the ledger was the latest."""
-        words = [entry.body[:8] for entry in self.chain.entries() if entry.kind == "vouch"]
-        return [int.from_bytes(word, "little") for word in words]
-
-    def signatures(self) -> dict[str, bytes]:
-        """The message with which each client signed the study, by name."""
-        rows = self._database.execute("SELECT client, message FROM joined")
-        return {self.manifest.clients[client]: bytes(message) for client, message in rows}
-
-    def evidence(self) -> list[tuple[str, int, bytes]]:
-        """The second messages of forks: client, exchange, hash of the signed bytes."""
-        rows = self._database.execute("SELECT client, exchange, hash FROM fork")
-        return [(self.manifest.clients[c], exchange, bytes(m)) for c, exchange, m in rows]
-
-    def close(self) -> None:
-        """Close the ledger; the study goes on when it is opened again."""
-        self._database.close()

@@ -11,7 +11,8 @@ from hedgerow.deployment.config import ServeConfig, ServerOptions
 from hedgerow.deployment.desk import Limits
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest
-from hedgerow.deployment.server import KEY, NoStudy, StudyServer
+from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.server_ledger import NoStudy
 from hedgerow.deployment.wire import LONGEST
 from hedgerow.engines.simulate import traffic_of
 from hedgerow.records.plain import first_difference

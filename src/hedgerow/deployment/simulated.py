@@ -23,13 +23,15 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
 from hedgerow.deployment import wire
 from hedgerow.deployment.account import Account, study_folder
-from hedgerow.deployment.client import NotJoined, StudyClient
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.client_ledger import NotJoined
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import hooked
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest, rebuild
-from hedgerow.deployment.server import DROPPED, KEY, NoStudy, StudyServer, Wait
+from hedgerow.deployment.server import DROPPED, KEY, StudyServer, Wait
+from hedgerow.deployment.server_ledger import NoStudy
 from hedgerow.engines.loop import Engine
 
 

@@ -294,9 +294,14 @@ def _start(study: bytes, fixed: bytes) -> bytes:
     return b"hedgerow 2\n" + study + fixed
 
 
-def signed(data: bytes, study: bytes, public: str) -> bool:
-    """Whether the holder of the public key signed this message for this study."""
-    return signed_by(public, data[-SIGNATURE:], _signed_text(study, data[:-SIGNATURE]))
+def signed(data: bytes, study: bytes, public: str, protocol: int = 2) -> bool:
+    """Whether the holder of the public key signed this message for this study.
+
+    `protocol` is that of the study: before 2 a payload was signed as it is.
+    """
+    body = data[:-SIGNATURE]
+    text = b"hedgerow 1\n" + study + body if protocol < 2 else _signed_text(study, body)
+    return signed_by(public, data[-SIGNATURE:], text)
 
 
 def seal_of(answer: bytes) -> bytes:
