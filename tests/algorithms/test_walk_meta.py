@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.walks.decorrelation import Decorrelation, leading, projected, regret_bound
+from hedgerow.algorithms.walks.decorrelation import Decorrelation, leading, projected
 from hedgerow.algorithms.walks.forecasters import (
     FORECASTERS,
     LAST,
@@ -25,17 +25,18 @@ from hedgerow.algorithms.walks.forecasters import (
     Trend,
     Weighted,
 )
-from hedgerow.algorithms.walks.walk_meta import WalkMeta, shared
+from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta, shared
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
+from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta, PrintedDecorrelation
 
+MEAN = MetaPlan(follow="mean")
 FORMS: dict[str, WalkMeta] = {
     "silo, sized": WalkMeta(reports="silo", sized=True, forecasters=PUBLISHED[:2]),
-    "slot, mean": WalkMeta(reports="slot", follow="mean", forecasters=PUBLISHED[:2]),
-    "published": WalkMeta(meta_noise="published"),
-    "not decorrelated": WalkMeta(meta_noise="none"),
+    "slot, mean": WalkMeta(reports="slot", plan=MEAN, forecasters=PUBLISHED[:2]),
+    "not decorrelated": WalkMeta(plan=MetaPlan(decorrelated=False)),
     "distributed": WalkMeta(trust="distributed"),
     "no noise": WalkMeta(mu=inf),
 }
@@ -118,15 +119,16 @@ def test_a_user_adds_a_forecaster_by_name() -> None:
     [
         ({"forecasters": ("trend-9-weak",)}, "Unknown forecaster 'trend-9-weak'"),
         ({"forecasters": ()}, "forecasters"),
-        ({"follow": "best"}, "follow='best' in"),
-        ({"meta_noise": "less"}, "meta_noise='less' in"),
-        ({"gain_range": 0.0}, "gain_range=0.0 > 0"),
+        ({"plan": "mean"}, "plan='mean' to be a MetaPlan"),
         ({"mu": 0.0}, "mu=0.0 > 0"),
     ],
 )
 def test_bad_choices_are_named(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         WalkMeta(**choices)
+    for plan, wrong in ({"follow": "best"}, "follow='best' in"), ({"gain_range": 0.0}, "> 0"):
+        with pytest.raises(InvalidValue, match=wrong):
+            MetaPlan(**plan)  # pyright: ignore[reportArgumentType]
 
 
 # Noisy data only
@@ -186,10 +188,10 @@ def test_the_same_reports_give_the_same_plays() -> None:
 # The choice
 
 
-@pytest.mark.parametrize("kind", ["added", "published"])
-def test_differences_of_scores_get_independent_noise_of_one_size(kind: Any) -> None:
+@pytest.mark.parametrize("rule", [Decorrelation(), PrintedDecorrelation()])
+def test_differences_of_scores_get_independent_noise_of_one_size(rule: Decorrelation) -> None:
     """Old and new noise together have the stated covariance on differences; the old has not."""
-    rng, rule = np.random.default_rng(0), Decorrelation(kind, 1.0)
+    rng = np.random.default_rng(0)
     picks = np.array([0, 0, 0, 1, 2])
     old = np.sum([shared(rng.permutation(picks), np.full(5, 3.0)) for _ in range(4)], axis=0)
     for now in (3.0, 30.0):  # the eigenvalue is larger, or 2 t is
@@ -255,36 +257,33 @@ def test_the_printed_noise_of_the_choice_has_linear_regret() -> None:
     rounds, deviation = 300, 3.0
     gains = np.broadcast_to([1.0, 0.0, 0.5], (rounds, 1, 3))
     game, lost = hr.Replay(gains, hr.Gains()), {}
-    for kind in ("published", "added"):
-        spec = WalkMeta(
-            mu=sqrt(3) / deviation, meta_noise=kind, forecasters=("constant", "adversary")
-        )
+    for name, kind in {"published": JacobsenWalkMeta, "added": WalkMeta}.items():
+        spec = kind(mu=sqrt(3) / deviation, forecasters=("constant", "adversary"))
         study = hr.run(game, {"meta": spec}, seeds=40)
         found = [result.figures["gain"][-1] for result in study["meta"].results]
-        lost[kind] = rounds / 2 - np.mean(found)
+        lost[name] = rounds / 2 - np.mean(found)
     assert lost["published"] == pytest.approx(rounds / 4, rel=0.15)
-    bound = regret_bound(rounds, 2, deviation, kind="added", gain_range=1.0)
+    bound = Decorrelation().regret_bound(rounds, 2, deviation)
     assert bound is not None
     assert lost["added"] < bound
     assert lost["added"] < 0.7 * lost["published"]
 
 
 @pytest.mark.parametrize(
-    ("choices", "proven"),
+    ("spec", "proven"),
     [
-        ({}, True),
-        ({"meta_noise": "published", "mu": 40.0}, True),
-        ({"meta_noise": "published", "mu": 0.5}, False),
-        ({"meta_noise": "none"}, False),
-        ({"follow": "mean"}, False),
-        ({"forecasters": ("last",)}, False),
-        ({"gain_range": 0.5}, False),
-        ({"gain_range": 1.0}, True),
-        ({"mu": inf}, False),
+        (WalkMeta(8.0), True),
+        (JacobsenWalkMeta(40.0), True),
+        (JacobsenWalkMeta(0.5), False),
+        (WalkMeta(8.0, plan=MetaPlan(decorrelated=False)), False),
+        (WalkMeta(8.0, plan=MEAN), False),
+        (WalkMeta(8.0, forecasters=("last",)), False),
+        (WalkMeta(8.0, plan=MetaPlan(gain_range=0.5)), False),
+        (WalkMeta(8.0, plan=MetaPlan(gain_range=1.0)), True),
+        (WalkMeta(inf), False),
     ],
 )
-def test_a_bound_is_stated_only_where_it_is_proven(choices: dict[str, Any], proven: bool) -> None:
-    spec = WalkMeta(**{"mu": 8.0, **choices})
+def test_a_bound_is_stated_only_where_it_is_proven(spec: WalkMeta, proven: bool) -> None:
     bound = spec.build(hr.Setting(1, 4, 10_000)).regret_bound
     assert (bound is not None) == proven
     assert bound is None or 0 < bound.value < 10_000
@@ -292,8 +291,8 @@ def test_a_bound_is_stated_only_where_it_is_proven(choices: dict[str, Any], prov
 
 def test_the_certificate_is_that_of_the_reports() -> None:
     setting = hr.Setting(3, 3, None, deciders=1, family=hr.Gains())
-    for choices in ({}, {"follow": "mean"}, {"meta_noise": "published"}, {"gain_range": 0.1}):
-        meta = WalkMeta(mu=0.5, reports="silo", sized=True, appearances=2, **choices)  # pyright: ignore
+    for plan in (None, MEAN, MetaPlan(gain_range=0.1)):
+        meta = WalkMeta(mu=0.5, reports="silo", sized=True, appearances=2, plan=plan)
         leader = hr.WalkLeader(mu=0.5, reports="silo", sized=True, appearances=2)
         one, other = (spec.build(setting).certificate for spec in (meta, leader))
         assert one.guarantees == other.guarantees

@@ -14,7 +14,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.gradient.noisy_ftrl import Gradients
-from hedgerow.algorithms.walks.decorrelation import Decorrelation, regret_bound
+from hedgerow.algorithms.walks.decorrelation import Decorrelation
 from hedgerow.algorithms.walks.walk_meta import shared
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, Context
@@ -136,7 +136,7 @@ def chosen(added: float, runs: int = 500) -> tuple[float, float]:
     forecaster is better than all others. `added` is the factor of the noise of the choice.
     """
     rounds, count, deviation, rng = 64, 8, sqrt(1 / 8), np.random.default_rng(0)
-    rule, covariance = Decorrelation("added", 1.0), np.zeros((count, count))
+    rule, covariance = Decorrelation(), np.zeros((count, count))
     scores, lost = np.zeros((runs, count)), 0.0
     for now in range(1, rounds + 1):
         late = now > rounds // 2
@@ -148,7 +148,7 @@ def chosen(added: float, runs: int = 500) -> tuple[float, float]:
         noise = deviation * rng.normal(size=(runs, count))
         scores = scores + gains + noise[:, picks]
         covariance = covariance + shared(picks, np.full(count, deviation**2))
-    bound = regret_bound(rounds, count, deviation, kind="added", gain_range=1.0)
+    bound = rule.regret_bound(rounds, count, deviation)
     assert bound is not None
     return lost, bound
 

@@ -73,6 +73,7 @@ IN_THE_QUICK_SUITE = {
     "asi2023_sparse_vector": OF_EVERY_FORM,
     "gao2024_fed_dp_ope_stoch": OF_EVERY_FORM,
     "jacobsen2025_walk_batches": ALIKE,
+    "jacobsen2025_walk_meta": ALIKE,
     "zhang2024_online_sgd": (*ALIKE, "sensitivities hold"),
     # its server is that of sparse_vector, with other thresholds
     "doubling": tuple(
@@ -146,6 +147,7 @@ SECURE_IN_THE_QUICK_SUITE = {
     "tree_hedge": (),
     "tree_leader": (),
     "jacobsen2025_walk_batches": (),
+    "jacobsen2025_walk_meta": (),
     "walk_batches": (),
     "walk_leader": tuple(c for c in ON_BOTH_SOURCES if c != "sensitivities hold"),
     "walk_meta": ALIKE,

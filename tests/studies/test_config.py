@@ -92,8 +92,8 @@ def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
         ("epsilon = 2", "epsilon = inf", "Expected epsilon=inf > 0 and finite"),
         (
             "epsilon = 2",
-            'calibration = "other"',
-            r"Expected algorithms\.0\.calibration='other' to fit",
+            'early = "other"',
+            r"Expected algorithms\.0\.early='other' to fit",
         ),
         ('"bernoulli"', '"bernouli"', "Unknown environment 'bernouli'; did you mean 'bernoulli'"),
         ('"hedge"', '"hedgee"', "Unknown algorithm 'hedgee'; did you mean 'hedge'"),

@@ -28,12 +28,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf, sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hedgerow.algorithms.walks.forecasters import PUBLISHED as LEARNERS
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
+from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.recorded.hospitals import PUBLISHED_WEEKS, Hospitals, Sizes, counted
 from hedgerow.evaluation.statistics import Estimate, Ratio
@@ -42,6 +43,7 @@ from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta
 
 STATES = {"NM": "New Mexico", "PA": "Pennsylvania", "CA": "California"}
 MUS = (inf, 1.0, 0.5, 0.25)
@@ -94,10 +96,9 @@ def label(name: str, mu: float) -> str:
     return f"mu={mu:g}/{name}"
 
 
-def meta(mu: float, **choices: object) -> AlgorithmSpec:
+def meta(mu: float, kind: type[WalkMeta] = JacobsenWalkMeta, **choices: Any) -> AlgorithmSpec:
     """RW-Meta on the reports of hospitals; a patient may be at two of them."""
-    given = {"meta_noise": "published", **choices}
-    return WalkMeta(mu=mu, reports="silo", sized=True, appearances=2, **given)
+    return kind(mu=mu, reports="silo", sized=True, appearances=2, **choices)
 
 
 def entries(state: str, mu: float) -> list[Entry]:
@@ -122,13 +123,13 @@ def _improved(state: str, mu: float) -> list[Entry]:
     """What goes beyond the paper."""
     own = game(state, "own")
     found = [
-        Entry(label(ADDED, mu), meta(mu, meta_noise="added")),
-        Entry(label(ABLATION, mu), meta(mu, meta_noise="none")),
+        Entry(label(ADDED, mu), meta(mu, WalkMeta)),
+        Entry(label(ABLATION, mu), meta(mu, WalkMeta, plan=MetaPlan(decorrelated=False))),
     ]
     if mu < inf:
         found += [
             Entry(label(OWN, mu), meta(mu), own),
-            Entry(label(MEAN, mu), meta(mu, follow="mean"), own),
+            Entry(label(MEAN, mu), meta(mu, WalkMeta, plan=MetaPlan(follow="mean")), own),
         ]
     return found
 

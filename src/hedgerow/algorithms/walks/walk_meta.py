@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.walks.choices import MEANINGS, WalkSpec, span
-from hedgerow.algorithms.walks.decorrelation import Decorrelation, MetaNoise, regret_bound
+from hedgerow.algorithms.walks.decorrelation import Decorrelation
 from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Panel, Past
 from hedgerow.algorithms.walks.reports import (
     NoisyReport,
@@ -51,6 +51,37 @@ from hedgerow.privacy.mechanisms import GaussianNoise
 CHOICE = "choice"  # the purpose of the noise with which a forecaster is chosen
 ANNOUNCED = {"Forecast.rounds": Channel.TIMING, "Forecast.values": Channel.BROADCASTS}
 Follow = Literal["choice", "mean"]
+
+
+@dataclass(frozen=True)
+class MetaPlan:
+    """What experts may choose about `WalkMeta`; it costs no privacy.
+
+    Parameters
+    ----------
+    follow
+        "choice" (default): one forecaster in each round. "mean": the mean of all forecasts, without
+        scores. Nothing is proven about the regret of the mean.
+    decorrelated
+        Whether noise is added to the scores before one forecaster is chosen. Default: True; without
+        it nothing is proven about the regret.
+    gain_range
+        The largest difference of the gains (or losses) of two experts at one client in one round.
+        The noise of the choice is scaled to it. None (default): as declared in the setting. With
+        a smaller number no regret bound is given.
+    """
+
+    follow: Follow = "choice"
+    decorrelated: bool = True
+    gain_range: float | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self, follow=get_args(Follow))
+        if self.gain_range is not None:
+            positive("gain_range", self.gain_range)
+
+
+DEFAULT = MetaPlan()
 
 
 @dataclass(frozen=True)
@@ -91,7 +122,7 @@ class MetaServer:
     adding: SummingServer
     gains: bool
     panel: Panel
-    decorrelation: Decorrelation
+    decorrelation: Decorrelation | None
     follow: Follow
 
     def open(self, noise: Noise) -> tuple[Forecast, ServerState]:
@@ -118,9 +149,12 @@ class MetaServer:
         elif len(scores) > 1:
             scores = scores + values[state.picks]
             covariance = covariance + shared(state.picks, variance)
-            normal = noise.draw("gaussian", CHOICE, scores.shape, scale=1.0)
-            extra = self.decorrelation.noise(covariance, float(reported + 1), normal)
-            chosen = forecasts[int(np.argmax(scores + extra))]
+            noisy = scores
+            if self.decorrelation is not None:
+                normal = noise.draw("gaussian", CHOICE, scores.shape, scale=1.0)
+                extra = self.decorrelation.noise(covariance, float(reported + 1), normal)
+                noisy = scores + extra
+            chosen = forecasts[int(np.argmax(noisy))]
         picks = forecasts.argmax(axis=-1)
         after = ServerState(reported, recent, added.sums, picks, scores, covariance)
         return Forecast(1, chosen), after
@@ -235,10 +269,12 @@ class MetaWalk:
             gained[0] += scores
             more[0] += covariance
             gained, more = np.cumsum(gained, axis=0), np.cumsum(more, axis=0)
-            normal = noise.draw("gaussian", CHOICE, (count,), rounds=rounds, scale=1.0)
-            coming = np.arange(state.reported + 2.0, state.reported + rounds + 2.0)
-            extra = server.decorrelation.noise(more, coming, normal)
-            followed = np.argmax(gained + extra, axis=-1)
+            chosen_by = gained
+            if server.decorrelation is not None:
+                normal = noise.draw("gaussian", CHOICE, (count,), rounds=rounds, scale=1.0)
+                coming = np.arange(state.reported + 2.0, state.reported + rounds + 2.0)
+                chosen_by = gained + server.decorrelation.noise(more, coming, normal)
+            followed = np.argmax(chosen_by, axis=-1)
             scores, covariance = gained[-1], more[-1]
 
         def chosen(i: int) -> Array:
@@ -300,17 +336,10 @@ class WalkMeta(WalkSpec):
     forecasters
         Names in `FORECASTERS`, at least one. Default: those of the published experiment, trends
         over 8 to 64 rounds and the leader.
-    follow
-        "choice" (default): one forecaster in each round. "mean": the mean of all forecasts, without
-        scores. Nothing is proven about the regret of the mean.
-    meta_noise
-        The noise of the choice: "added" (default, a regret bound is proven for any forecasters),
-        "published" (proven only if the noise of reports is small), or "none" (no decorrelation and
-        no bound). It protects nothing.
-    gain_range
-        The largest difference of the gains (or losses) of two experts at one client in one round.
-        The noise of the choice is scaled to it. None (default): as declared in the setting. With
-        a smaller number no regret bound is given.
+    plan
+        What experts may choose about the choice of a forecaster:
+        `MetaPlan(follow, decorrelated, gain_range)` of `hedgerow.algorithms.walks.walk_meta`, in a
+        study file a table. None (default): a noisy choice, with a regret bound for any forecasters.
 
     Guarantee
     ---------
@@ -335,9 +364,6 @@ class WalkMeta(WalkSpec):
         meanings={
             **MEANINGS,
             "forecasters": "what predicts the next gains from noisy reports",
-            "follow": "one forecaster in each round, or the mean of all",
-            "meta_noise": "the noise with which a forecaster is chosen; it protects nothing",
-            "gain_range": "largest difference of two experts in one round",
         },
         exact="trust='local'",
         anytime=True,
@@ -345,9 +371,7 @@ class WalkMeta(WalkSpec):
     )
 
     forecasters: tuple[str, ...] = PUBLISHED
-    follow: Follow = "choice"
-    meta_noise: MetaNoise = "added"
-    gain_range: float | None = None
+    plan: MetaPlan | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -359,9 +383,16 @@ class WalkMeta(WalkSpec):
         )
         expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
         FORECASTERS.panel(self.forecasters)  # refuses unknown names
-        one_of(self, follow=get_args(Follow), meta_noise=get_args(MetaNoise))
-        if self.gain_range is not None:
-            positive("gain_range", self.gain_range)
+        known = self.plan is None or isinstance(self.plan, MetaPlan)
+        expect(known, "plan", self.plan, "to be a MetaPlan or None")
+
+    def decorrelation(self, gain_range: float) -> Decorrelation | None:
+        """The noise of the choice for gains in this range; None: there is none."""
+        return Decorrelation(gain_range) if self._plan.decorrelated else None
+
+    @property
+    def _plan(self) -> MetaPlan:
+        return DEFAULT if self.plan is None else self.plan
 
     def resolve(self, setting: Setting) -> Algorithm:
         alone = WalkLeader(**{f.name: getattr(self, f.name) for f in fields(WalkSpec)})
@@ -371,8 +402,8 @@ class WalkMeta(WalkSpec):
             walk.server,
             setting.family.gains,
             FORECASTERS.panel(self.forecasters),
-            Decorrelation(self.meta_noise, self._range(setting)),
-            self.follow,
+            self.decorrelation(self._range(setting)),
+            self._plan.follow,
         )
         width, decider = self.width(setting), None
         client = LeadingClient(width, noise, self.sized, gains=True)
@@ -400,26 +431,24 @@ class WalkMeta(WalkSpec):
 
     def _range(self, setting: Setting) -> float:
         """Return the largest difference of the gains of two experts, summed over reporters."""
-        own = span(setting) if self.gain_range is None else self.gain_range
+        given = self._plan.gain_range
+        own = span(setting) if given is None else given
         return own * self._reporters(setting)
 
     def _bound(
         self, setting: Setting, of_leader: RegretBound | None, noise: GaussianNoise | None
     ) -> RegretBound | None:
         """Return the bound against the best forecaster, plus that of the leader among them."""
-        honest = self.gain_range is None or self.gain_range >= span(setting)
+        given = self._plan.gain_range
+        honest = given is None or given >= span(setting)
         if of_leader is None or noise is None or not honest or setting.horizon is None:
             return None
-        if self.follow == "mean" or "leader" not in self.forecasters:
+        rule = self.decorrelation(self._range(setting))
+        if self._plan.follow == "mean" or rule is None or "leader" not in self.forecasters:
             return None
         reporters = self._reporters(setting)
-        chosen = regret_bound(
-            setting.horizon,
-            len(self.forecasters),
-            noise.scale * sqrt(reporters),
-            kind=self.meta_noise,
-            gain_range=self._range(setting),
-        )
+        deviation = noise.scale * sqrt(reporters)
+        chosen = rule.regret_bound(setting.horizon, len(self.forecasters), deviation)
         if chosen is None:
             return None
         value = min(span(setting) * setting.horizon, chosen / reporters + of_leader.value)
