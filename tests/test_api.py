@@ -11,6 +11,8 @@ import pytest
 
 import hedgerow
 import hedgerow.privacy
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.units import Unit
 from support.paths import PACKAGE
 
 
@@ -52,8 +54,17 @@ def parameters(thing: Any) -> list[str]:
     return [
         name
         for name, p in signature.parameters.items()
-        if p.kind not in kinds and not name.startswith("_")
+        if p.kind not in kinds and not name.startswith("_") and name not in inherited(thing)
     ]
+
+
+def inherited(thing: Any) -> set[str]:
+    """What a base class documents for all: the unit of a spec and the record of a unit."""
+    if not isinstance(thing, type):
+        return set()
+    bases = {AlgorithmSpec: {"unit"}, Unit: {"record"}}
+    known = [names for base, names in bases.items() if issubclass(thing, base)]
+    return set[str]().union(*known)
 
 
 def documented(thing: Any) -> list[str]:

@@ -52,6 +52,10 @@ from .core.model import Model as Model
 from .core.protocol import Algorithm as Algorithm
 from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
+from .core.units import Client as Client
+from .core.units import Event as Event
+from .core.units import Person as Person
+from .core.units import Window as Window
 from .deployment.home import open_client as open_client
 from .deployment.learner import ClientLearner as ClientLearner
 from .engines.estimator import ExpertEstimator as ExpertEstimator

@@ -13,10 +13,11 @@ import pytest
 from scipy.stats import chi2
 
 import hedgerow as hr
-from hedgerow.core.certificate import Channel, Event, Person
+from hedgerow.core.certificate import Channel
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.core.rounding import round_up
+from hedgerow.core.units import Event, Person
 from hedgerow.privacy import GaussianDP
 from hedgerow.privacy.odometer import DamagedState
 from hedgerow.running_sums import (
@@ -320,7 +321,7 @@ def test_participation_is_assumed_unless_it_is_checked() -> None:
     repeated = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3)
     unit = repeated.certificate.public.unit
     assert isinstance(unit, Person)
-    assert unit.appearances == 2
+    assert unit.records == 2
     assert "at least 3 rounds apart" in repeated.certificate.public.adjacency
     assert "PARTICIPATION" in names(repeated)
     checked = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3, ids=True)

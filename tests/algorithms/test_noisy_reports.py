@@ -6,9 +6,10 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
-from hedgerow.core.certificate import Certificate, Channel, Event, Person, Proof, no_carry_over
+from hedgerow.core.certificate import Certificate, Channel, Proof, no_carry_over
 from hedgerow.core.losses import Family
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 GAMES = {
@@ -59,7 +60,7 @@ def test_the_records_differ_between_games() -> None:
 
 
 def test_another_unit_is_stated_as_it_is() -> None:
-    unit = Person(4, may_span_clients=True, record=family_of("points").record)
+    unit = Person(4, 4, record=family_of("points").record)
     found = certificate(GAMES["points"], unit=unit)
     assert {g.unit for g in found.guarantees} == {unit}
     assert {g.adjacency for g in found.guarantees} == {unit.adjacency()}

@@ -18,13 +18,13 @@ from hedgerow.audits.runner import AuditRow
 from hedgerow.audits.runner import examine as attack
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import Event, Person
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
+from hedgerow.core.units import Event, Person
 from hedgerow.engines.simulate import EngineName
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.recorder import Recorder

@@ -27,12 +27,13 @@ from hedgerow.contracts.outcome import NotApplicable, same
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.contracts.views import nothing_raw_in_a_view
 from hedgerow.core.buffer import Buffer
-from hedgerow.core.certificate import Event, Person, PrivacyCurve, Site, Unit
+from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Client, Event, Person, Unit
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from support.broken import LeaksLate
@@ -44,11 +45,11 @@ from support.silo import Silo
 
 FIXTURES: dict[str, AlgorithmSpec] = {
     "silo": Silo(),
-    "silo, two stays": Silo(unit=Person(2, may_span_clients=True)),
+    "silo, two stays": Silo(about=Person(2, 2)),
     "points": Correlated(),
     "points, compiled": Compiled(),
     "population": Population(),
-    "population, whole clients": Population(unit=Site()),
+    "population, whole clients": Population(about=Client()),
 }
 EXPERTS_ONLY = ("same by sums", "sleeping experts", "absent clients")
 NO_CLAIM = (
@@ -176,13 +177,13 @@ class Claims(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(families=(Linear, SquaredError))
 
     inner: AlgorithmSpec
-    unit: Unit
+    about: Unit
     curve: PrivacyCurve
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
         guarantees = tuple(
-            replace(g, unit=self.unit, curve=self.curve) if g.protects else g
+            replace(g, unit=self.about, curve=self.curve) if g.protects else g
             for g in honest.certificate.guarantees
         )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
@@ -191,7 +192,7 @@ class Claims(AlgorithmSpec):
         return self.inner.games()
 
 
-MOVES = Person(2, may_span_clients=True)
+MOVES = Person(2, 2)
 
 
 @pytest.mark.parametrize(
@@ -199,10 +200,10 @@ MOVES = Person(2, may_span_clients=True)
     [
         (Claims(NoisySums(), MOVES, PureDP(2.0)), "holds"),
         (Claims(NoisySums(), MOVES, PureDP(1.9)), "broken"),
-        (Claims(NoisySums(), Person(3, may_span_clients=False), PureDP(3.0)), "holds"),
-        (Claims(NoisySums(), Person(3, may_span_clients=False), PureDP(2.9)), "broken"),
-        (Claims(NoisySums("gaussian", cost=0.5), Site(), GaussianDP(0.5 * 39**0.5)), "holds"),
-        (Claims(NoisySums("gaussian", cost=0.5), Site(), GaussianDP(0.5 * 38**0.5)), "broken"),
+        (Claims(NoisySums(), Person(3), PureDP(3.0)), "holds"),
+        (Claims(NoisySums(), Person(3), PureDP(2.9)), "broken"),
+        (Claims(NoisySums("gaussian", cost=0.5), Client(), GaussianDP(0.5 * 39**0.5)), "holds"),
+        (Claims(NoisySums("gaussian", cost=0.5), Client(), GaussianDP(0.5 * 38**0.5)), "broken"),
         (Claims(Correlated(), Event(), GaussianDP(1.01)), "holds"),
         (Claims(Correlated(), Event(), GaussianDP(0.98)), "broken"),
         (Claims(Silo(), MOVES, GaussianDP(1.41)), "broken"),
@@ -247,9 +248,9 @@ def test_separate_records_move_no_release_twice(spec: AlgorithmSpec, status: str
     ("unit", "rounds", "clients"),
     [
         (Event(), 1, 1),
-        (Person(3, may_span_clients=False), 3, 1),
-        (Person(4, may_span_clients=True), None, None),
-        (Site(), SETTING.rounds, 1),
+        (Person(3), 3, 1),
+        (Person(4, 4), None, None),
+        (Client(), SETTING.rounds, 1),
     ],
 )
 def test_neighbours_differ_in_one_unit(unit: Unit, rounds: int | None, clients: int | None) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.core.certificate import Event, Person, Site, no_carry_over
+from hedgerow.core.certificate import no_carry_over
 from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
 from hedgerow.core.convex import AbsoluteError, Huber, Logistic, OnSimplex, Pinball, SquaredError
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.family_text import family_of
 from hedgerow.core.losses import Norm
+from hedgerow.core.units import Client, Event, Person
 
 FAMILIES: tuple[PublicForecasts, ...] = (
     Combination(),
@@ -99,7 +100,7 @@ def test_one_level_of_quantiles_is_the_absolute_error() -> None:
 def test_words_protect_the_target_alone_and_say_so(family: PublicForecasts) -> None:
     record = family.record
     assert (record.name, record.public) == ("target", "forecasts")
-    for unit in (Event(record=record), Person(2, True, record=record), Site(record=record)):
+    for unit in (Event(record=record), Person(2, 2, record=record), Client(record=record)):
         assert unit.words().endswith("(forecasts are public)")
         assert unit.adjacency().endswith("; forecasts are public and stay the same")
         assert "target" in unit.adjacency()

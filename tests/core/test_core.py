@@ -17,15 +17,7 @@ import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core import block as block_module
 from hedgerow.core.block import Block, check
-from hedgerow.core.certificate import (
-    IDEAL_REALS,
-    Event,
-    Guarantee,
-    Observer,
-    Person,
-    Site,
-    not_private,
-)
+from hedgerow.core.certificate import IDEAL_REALS, Guarantee, Observer, not_private
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import (
@@ -40,6 +32,7 @@ from hedgerow.core.losses import Linear
 from hedgerow.core.registry import Registry
 from hedgerow.core.rounding import round_down, sum_down
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Client, Event, Person
 from hedgerow.deployment import config as servers
 from hedgerow.privacy.curves import PureDP
 from hedgerow.studies import config as studies
@@ -217,8 +210,8 @@ def test_a_guarantee_in_words_names_everything_that_matters() -> None:
     assert "one loss vector of one client" in words
     assert "paper claims epsilon = 1" in words
     assert "IDEAL_REALS" in words
-    assert "at most 3 records across clients" in Person(3, True).words()
-    assert Person(3, False).words() != Person(3, True).words() != Site().words()
+    assert "at most 3 records across clients" in Person(3, 3).words()
+    assert Person(3).words() != Person(3, 3).words() != Client().words()
 
 
 def test_an_unprotected_algorithm_says_so_to_everybody() -> None:

@@ -20,7 +20,7 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import Ledger, RecordingNoise
 from hedgerow.core.block import ABSENT, Block, check
-from hedgerow.core.certificate import PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, Event
+from hedgerow.core.certificate import PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
@@ -28,6 +28,7 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
+from hedgerow.core.units import Event
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli, UniformLosses
 from hedgerow.environments.hard.adaptive import PlayChasing

@@ -17,11 +17,11 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.runner import AuditRow
 from hedgerow.audits.runner import examine as attack
 from hedgerow.contracts.suite import CONTRACTS, examine
-from hedgerow.core.certificate import Part
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
+from hedgerow.core.units import Part
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise

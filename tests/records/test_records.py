@@ -14,9 +14,10 @@ import pytest
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core import registry
-from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, NoGuarantee, Observer, Proof
+from hedgerow.core.certificate import IDEAL_REALS, Guarantee, NoGuarantee, Observer, Proof
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
+from hedgerow.core.units import Event
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.secure import SecureNoise

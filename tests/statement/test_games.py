@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.core.certificate import Certificate, Event, Person, PrivacyCurve, Site
+from hedgerow.core.certificate import Certificate, PrivacyCurve
 from hedgerow.core.convex import CrossEntropy, Logistic, SquaredError
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import Gains
 from hedgerow.core.rounding import rounded_up
+from hedgerow.core.units import Client, Event, Person
 from hedgerow.privacy import PureDP, of_records
 from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.curves import (
@@ -261,7 +262,7 @@ def test_a_game_without_a_last_round_is_never_over() -> None:
 
 
 def test_persons_beyond_the_unit_are_refused() -> None:
-    wide, narrow = MADE["persons"], replace(MADE["persons"], unit=Person(2, False))
+    wide, narrow = MADE["persons"], replace(MADE["persons"], about=Person(2))
     stated_game(wide, Details(records_per_client=1, clients_per_person=2))
     with pytest.raises(InvalidValue, match="Expected records of one person=4 to be covered"):
         stated_game(wide, Details(records_per_client=2, clients_per_person=2))
@@ -284,11 +285,11 @@ def test_a_certificate_about_other_records_is_refused() -> None:
 def test_units_speak_of_their_records() -> None:
     gains, points = Gains(-1.0, 1.0).record, SquaredError().record
     assert Event(record=gains).words() == "one gain vector of one client in one round"
-    assert Person(1, True).words() == "one person with one record"
-    assert Person(1, False).formula() == (
-        "D ~ D' if they differ in at most 1 loss vector, all of one person and at one client"
+    assert Person(1).words() == "one person with one record"
+    assert Person(1).formula() == (
+        "D ~ D' if they differ in at most 1 loss vector, all of one person"
     )
-    assert "z_(j,s) = z'_(j,s) for all other clients" in Site(record=points).formula()
+    assert "z_(j,s) = z'_(j,s) for all other clients" in Client(record=points).formula()
     assert Gains(0.0, (1.0, 40.0)).record.placed == "g_(i,t) with every gain in its declared range"
     assert Logistic(2.0).record.placed == "z_(i,t) (features of norm at most 2, label -1 or 1)"
     assert CrossEntropy().record.placed == "p_(i,t) in the simplex"

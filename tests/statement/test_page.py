@@ -12,8 +12,8 @@ import pytest
 import yaml
 from matplotlib.text import Text
 
-from hedgerow.core.certificate import Site
 from hedgerow.core.rounding import rounded_up
+from hedgerow.core.units import Client
 from hedgerow.records.build import unit_record
 from hedgerow.records.schema import STAMP
 from hedgerow.statement.details import Details, read_details
@@ -87,7 +87,7 @@ def test_nothing_is_promised_where_nothing_is_guaranteed(pages: Pages) -> None:
 
 def test_observers_may_have_different_units(stated: Stated) -> None:
     statement = stated("pure")
-    whole = unit_record(Site())
+    whole = unit_record(Client())
     first, *others = statement.algorithm.guarantees
     mixed = replace(
         statement,

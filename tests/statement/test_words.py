@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.contracts.neighbours import SEEDED, replays
-from hedgerow.core.certificate import Event, Person, Site
+from hedgerow.core.units import Client, Event, Person
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.records.build import algorithm_record, unit_record
 from hedgerow.statement.details import OPEN
@@ -101,10 +101,10 @@ def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(
 
 
 def test_units_have_a_formula() -> None:
-    person = Person(4, may_span_clients=True)
+    person = Person(4, 4)
     assert "at most 4 loss vectors" in unit_record(person).formula
-    assert unit_record(person).parameters == {"appearances": 4, "may_span_clients": True}
-    assert "all other clients" in unit_record(Site()).formula
+    assert unit_record(person).parameters == {"records": 4, "clients": 4, "apart": 1}
+    assert "all other clients" in unit_record(Client()).formula
 
 
 def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:

@@ -25,20 +25,14 @@ from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.audits.cases.parts import with_curve
-from hedgerow.core.certificate import (
-    Channel,
-    NoGuarantee,
-    Observer,
-    PrivacyCurve,
-    Proof,
-    Site,
-)
+from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Proof
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Client
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 from hedgerow_papers.gao2024.fed_svt import FedSVT, total_cost
@@ -795,7 +789,7 @@ class WholeSite(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
-        guarantees = tuple(replace(g, unit=Site()) for g in honest.certificate.guarantees)
+        guarantees = tuple(replace(g, unit=Client()) for g in honest.certificate.guarantees)
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 

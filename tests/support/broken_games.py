@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import Certificate, Channel, Observer, Person, Site, Unit
+from hedgerow.core.certificate import Certificate, Channel, Observer
 from hedgerow.core.games import Games
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.plays import Plays
@@ -16,6 +16,7 @@ from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
+from hedgerow.core.units import Client, Person, Unit
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise, KNorm
@@ -24,7 +25,7 @@ from support.points import Correlated
 from support.population import Population
 from support.silo import Silo
 
-MOVES, SITE = Person(2, may_span_clients=True), Site()
+MOVES, SITE = Person(2, 2), Client()
 
 
 def _with(algorithm: Algorithm, **changes: Any) -> Algorithm:
@@ -42,7 +43,7 @@ def _for_unit(certificate: Certificate, unit: Unit) -> Certificate:
 class PaysForOneStay(Silo):
     """Promises a patient with two stays what holds for one."""
 
-    unit: Unit = MOVES
+    about: Unit = MOVES
 
     def curve(self) -> GaussianDP:
         return GaussianDP(self.mu)
@@ -274,7 +275,7 @@ class TwoRecords(Correlated):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = super().resolve(setting)
-        unit = Person(2, may_span_clients=False)
+        unit = Person(2)
         return replace(honest, certificate=_for_unit(honest.certificate, unit))
 
 
@@ -305,13 +306,13 @@ class OneByOne(points.Correlating):
 class TwoInOneRound(OnePerRelease):
     """Charges sqrt(k) for the k records of a person: two of them may be in one round."""
 
-    unit: Unit = silo.EVENT
+    about: Unit = silo.EVENT
     separate: bool = False
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest, k = super().resolve(setting), getattr(self.unit, "appearances", 1)
+        honest, k = super().resolve(setting), getattr(self.about, "records", 1)
         guarantees = tuple(
-            replace(g, unit=self.unit, curve=GaussianDP(self.mu * k**0.5)) if g.protects else g
+            replace(g, unit=self.about, curve=GaussianDP(self.mu * k**0.5)) if g.protects else g
             for g in honest.certificate.guarantees
         )
         server = OneByOne(setting.experts, 0.1, self.noise(setting))
@@ -331,9 +332,7 @@ class NeverInOneRound(TwoInOneRound):
         games = super().games()
 
         def pair(rng: np.random.Generator, unit: Unit) -> tuple[Any, Any]:
-            return games.pair(
-                rng, Person(2, may_span_clients=False) if isinstance(unit, Person) else unit
-            )
+            return games.pair(rng, Person(2) if isinstance(unit, Person) else unit)
 
         return replace(games, pair=pair)
 
@@ -425,7 +424,7 @@ class SpeaksOutOfTurn(Population):
 class OneReportPerClient(Population):
     """Promises a client that reports many times what holds for one report."""
 
-    unit: Unit = SITE
+    about: Unit = SITE
 
     def turns(self, setting: Setting) -> int:
         return 1
@@ -472,10 +471,10 @@ BROKEN_GAMES: dict[str, tuple[str, Any]] = {
     "two correlated records pay for one": ("ledger composes", TwoRecords()),
     "two records in one sum pay for separate ones": (
         "sensitivities hold",
-        TwoInOneRound(unit=MOVES),
+        TwoInOneRound(about=MOVES),
     ),
     "sums that are called separate": ("sensitivities hold", TwoInOneRound(separate=True)),
-    "never tries two records in one round": ("sensitivities hold", NeverInOneRound(unit=MOVES)),
+    "never tries two records in one round": ("sensitivities hold", NeverInOneRound(about=MOVES)),
     "correlated records that are called separate": ("sensitivities hold", SlackSeparate()),
     "two correlated records pay for separate ones": ("ledger composes", SlackSeparate()),
     "shifts of noise that is not Gaussian": ("ledger composes", ShiftsOfAnotherLaw()),

@@ -16,14 +16,10 @@ from hedgerow.core.certificate import (
     Certificate,
     Channel,
     Composition,
-    Event,
     Guarantee,
     NoGuarantee,
     Observer,
-    Person,
     Proof,
-    Site,
-    Unit,
     no_carry_over,
 )
 from hedgerow.core.convex import SquaredError
@@ -32,6 +28,7 @@ from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import of_own_expert
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Client, Event, Person, Unit
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.records.build import algorithm_record
@@ -51,7 +48,7 @@ class Made:
     deciders: int | None = None
     family: Family = LINEAR
     plays: Literal["expert", "point"] = "expert"
-    unit: Unit = EVENT
+    about: Unit = EVENT
     trust: Literal["central", "local"] = "local"
     composition: Composition = "sum"
     separate: bool = False
@@ -61,7 +58,7 @@ class Made:
     @property
     def certificate(self) -> Certificate:
         record = self.family.record
-        unit = replace(self.unit, record=of_own_expert(record) if self.own_expert else record)
+        unit = replace(self.about, record=of_own_expert(record) if self.own_expert else record)
         assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(unit.record), *self.further}
         proof = Proof("mechanisms.md", "shifts" if self.composition == "shifts" else "gaussian")
         raw = NoGuarantee("clients send the server exact values")
@@ -125,6 +122,6 @@ MADE = {
     "gains": Made(family=Gains(-1.0, 1.0)),
     "learner": Made(family=SquaredError(), plays="point", composition="shifts"),
     "population": Made(clients=1000, separate=True, further=frozenset({PUBLIC_REPORTERS})),
-    "persons": Made(family=SquaredError(), plays="point", unit=Person(2, may_span_clients=True)),
-    "sites": Made(family=SquaredError(), plays="point", unit=Site(), trust="central"),
+    "persons": Made(family=SquaredError(), plays="point", about=Person(2, 2)),
+    "sites": Made(family=SquaredError(), plays="point", about=Client(), trust="central"),
 }

@@ -21,7 +21,6 @@ from hedgerow.core.certificate import (
     PUBLIC_PARAMETERS,
     Certificate,
     Channel,
-    Event,
     Guarantee,
     PrivacyCurve,
     Proof,
@@ -32,6 +31,7 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event
 from hedgerow.core.validate import expect
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import pure_sum

@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.algorithms.gradient.trial_games import far_apart
 from hedgerow.core.buffer import Buffer
-from hedgerow.core.certificate import Channel, Event, Person, Proof, Unit, trusted_server
+from hedgerow.core.certificate import Channel, Proof, trusted_server
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.games import Games
 from hedgerow.core.mechanism import Mechanism
@@ -25,6 +25,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 
@@ -51,9 +52,9 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
     second = first.copy()
     client, start = int(rng.integers(3)), int(rng.integers(40)) * int(rng.integers(2))
     if isinstance(unit, Event | Person):
-        count = unit.appearances if isinstance(unit, Person) else 1
+        count = unit.records if isinstance(unit, Person) else 1
         rounds, clients = (start + np.arange(count)) % 40, np.full(count, client)
-        if isinstance(unit, Person) and unit.may_span_clients and int(rng.integers(3)):
+        if isinstance(unit, Person) and unit.clients > 1 and int(rng.integers(3)):
             places = (client + np.arange(count)) % 3  # at other clients, in the same rounds or not
             together = (start + np.arange(count) // 3) % 40
             rounds, clients = together if int(rng.integers(2)) else rounds, places

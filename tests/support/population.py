@@ -21,12 +21,8 @@ from hedgerow.core.certificate import (
     PUBLIC_PARAMETERS,
     Certificate,
     Channel,
-    Event,
     Guarantee,
-    Person,
     Proof,
-    Site,
-    Unit,
 )
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
@@ -35,6 +31,8 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Client as Site
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import AdditiveNoise
 
@@ -66,7 +64,7 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(unit, Event):
         changed = rng.permutation(turns)[:1]
     elif isinstance(unit, Person):
-        changed = rng.permutation(turns if unit.may_span_clients else own)[: unit.appearances]
+        changed = rng.permutation(turns if unit.clients > 1 else own)[: unit.records]
     else:
         changed = own
     second = first.copy()
@@ -180,11 +178,11 @@ class Population(AlgorithmSpec):
     """One report costs `epsilon`; a client (`Site`) that reports k times costs k of them."""
 
     epsilon: float = 1.0
-    unit: Unit = EVENT
+    about: Unit = EVENT
 
     def turns(self, setting: Setting) -> int:
         """How many reports one unit enters."""
-        return -(-setting.rounds // setting.clients) if isinstance(self.unit, Site) else 1
+        return -(-setting.rounds // setting.clients) if isinstance(self.about, Site) else 1
 
     def noise(self, setting: Setting) -> AdditiveNoise:
         price = self.epsilon / self.turns(setting) * (1 - 1e-12)  # sums are rounded up
@@ -197,7 +195,7 @@ class Population(AlgorithmSpec):
             Guarantee(
                 observer,
                 view,
-                self.unit,
+                self.about,
                 Event().adjacency(),
                 pure_sum([noise.curve] * turns),
                 Proof("composition.md", "disjoint-pieces"),

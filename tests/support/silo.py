@@ -23,11 +23,8 @@ from hedgerow.core.certificate import (
     PUBLIC_PARAMETERS,
     Certificate,
     Channel,
-    Event,
     Guarantee,
-    Person,
     Proof,
-    Unit,
 )
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
@@ -36,6 +33,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 
@@ -80,11 +78,11 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[Stream, Stream]:
     if isinstance(unit, Event):
         stays = [(day, hospital)]
     elif isinstance(unit, Person):
-        moves = int(rng.integers(3)) if unit.may_span_clients else 0
+        moves = int(rng.integers(3)) if unit.clients > 1 else 0
         places, on_one_day = (1, len(BEDS), len(BEDS))[moves], (1, 1, len(BEDS))[moves]
         stays = [
             ((day + i // on_one_day) % 40, (hospital + i % places) % len(BEDS))
-            for i in range(unit.appearances)
+            for i in range(unit.records)
         ]
     else:
         stays = []
@@ -206,10 +204,10 @@ class Silo(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(anytime=True)
 
     mu: float = 1.0
-    unit: Unit = EVENT
+    about: Unit = EVENT
 
     def curve(self) -> GaussianDP:
-        stays = self.unit.appearances if isinstance(self.unit, Person) else 1
+        stays = self.about.records if isinstance(self.about, Person) else 1
         return GaussianDP(self.mu * sqrt(stays))
 
     def noise(self) -> GaussianNoise:
@@ -222,7 +220,7 @@ class Silo(AlgorithmSpec):
             Guarantee(
                 observer,
                 view,
-                self.unit,
+                self.about,
                 ONE_STAY,
                 self.curve(),
                 Proof("mechanisms.md", "gaussian"),

@@ -15,7 +15,6 @@ from hedgerow.core.certificate import (
     PUBLIC_PARAMETERS,
     Certificate,
     Channel,
-    Event,
     Guarantee,
     Observer,
     Proof,
@@ -25,6 +24,7 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise
 from hedgerow.privacy.mechanisms.additive import GaussianShare
 

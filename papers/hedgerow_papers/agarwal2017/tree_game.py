@@ -21,12 +21,8 @@ from hedgerow.core.certificate import (
     Certificate,
     Channel,
     Composition,
-    Event,
-    Part,
-    Person,
     PrivacyCurve,
     Proof,
-    Unit,
     not_private,
     trusted_server,
 )
@@ -37,6 +33,7 @@ from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Closing
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Part, Person, Unit
 from hedgerow.core.validate import check_budget, expect, positive
 from hedgerow.privacy.budget import given_budget
 from hedgerow.running_sums.factorisation import UNIT
@@ -227,7 +224,7 @@ class TreeGame:
             record.charge,
             record.bounds,
         )
-        person = Person(1, may_span_clients=True, record=part)
+        person = Person(1, record=part)
         unit = Part(person, float(np.min(given)), float(np.max(given)), record=part)
         text = f"one person {unit.moves} in the l2 norm; this is not checked"
         return unit, frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS})

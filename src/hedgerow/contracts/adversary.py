@@ -2,13 +2,13 @@
 
 Every transcript and every choice of losses is enumerated. In each round the adversary has seen all
 broadcasts so far and picks the next loss vector. Both neighbouring worlds get the same vector,
-except in the round of the datum, where each world gets a different one.
+except in the rounds of the data of one unit, where each world gets a different one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
@@ -45,12 +45,17 @@ def sort_by_prefix(seen: Sequence[tuple[Any, ...]], rounds: int) -> tuple[np.nda
 
 
 def largest_delta(
-    chances: Array, levels: Levels, pairs: Sequence[tuple[int, int]], epsilon: float
+    chances: Array,
+    levels: Levels,
+    pairs: Sequence[tuple[int, int]],
+    epsilon: float,
+    records: int = 1,
 ) -> float:
     """The maximum of P(E) - e^epsilon Q(E) over all events E and all adversaries.
 
     `chances` has one axis per round, for the loss vector of that round, and a last axis for the
-    transcripts. `pairs` lists the pairs of vectors in which the two worlds may differ.
+    transcripts. `pairs` lists the pairs of vectors in which the two worlds may differ, in at most
+    `records` rounds.
 
     >>> still, moved = np.array([0.5, 0.5]), np.array([0.75, 0.25])
     >>> levels = [np.array([0]), np.arange(2)]
@@ -58,10 +63,12 @@ def largest_delta(
     0.25
     """
     rounds, (one, other), worst = chances.ndim - 1, np.array(pairs).T, 0.0
-    for datum in range(rounds):
-        value = np.maximum(
-            chances.take(one, axis=datum) - np.exp(epsilon) * chances.take(other, axis=datum), 0.0
-        )
+    sizes = range(1, min(records, rounds) + 1)
+    for data in (data for size in sizes for data in combinations(range(rounds), size)):
+        first = second = chances
+        for datum in data:
+            first, second = first.take(one, axis=datum), second.take(other, axis=datum)
+        value = np.maximum(first - np.exp(epsilon) * second, 0.0)
         for last in reversed(range(rounds)):
             starts = np.searchsorted(levels[last + 1], levels[last])
             value = np.add.reduceat(value, starts, axis=-1).max(axis=last)

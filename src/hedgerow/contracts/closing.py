@@ -25,10 +25,11 @@ from hedgerow.contracts.ledger import stays_within
 from hedgerow.contracts.neighbours import SEEDED, Pair, Randomness, promises, units
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import RecordingNoise, short_noise
-from hedgerow.core.certificate import PUBLIC_ANSWERS, Unit
+from hedgerow.core.certificate import PUBLIC_ANSWERS
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import WAIT_ONLY, Algorithm, AlgorithmSpec
 from hedgerow.core.transcript import Everything
+from hedgerow.core.units import Unit
 from hedgerow.deployment.closing import ClosingRule, rule_of
 from hedgerow.engines.simulate import simulate
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import Event, Person, Unit
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
@@ -217,14 +217,14 @@ def _visits(
         (t, i)
         for t in range(SETTING.rounds)
         for i in range(SETTING.clients)
-        if (t, i) != (when, who) and (i == who or person.may_span_clients)
+        if (t, i) != (when, who) and (i == who or person.clients > 1)
     ]
     more = [free[i] for i in rng.permutation(len(free))]
-    if person.may_span_clients:
+    if person.clients > 1:
         moves = tuple(PLACES)[trial // 2 % len(PLACES)]
         second = next(cell for cell in more if (cell[0] == when, cell[1] == who) == moves)
         more = [second, *(cell for cell in more if cell != second)]
-    return [(when, who), *more[: person.appearances - 1]]
+    return [(when, who), *more[: person.records - 1]]
 
 
 def _draw(rng: np.random.Generator, setting: Setting) -> Array:

@@ -21,9 +21,10 @@ from hedgerow.contracts.neighbours import (
 )
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable, demand, same
 from hedgerow.contracts.recording import Release
-from hedgerow.core.certificate import Channel, Event, Guarantee, Observer, PrivacyCurve, Unit
+from hedgerow.core.certificate import Certificate, Channel, Guarantee, Observer, PrivacyCurve
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.units import Event, Unit
 from hedgerow.privacy.budget import CURRENCIES, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
@@ -69,14 +70,16 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     for unit in units(algorithm):
         pairs = replays(spec, unit, noise)
         stays_within(algorithm, unit, pairs)
-        separate = algorithm.certificate.separate and isinstance(unit, Event)
+        one = isinstance(unit, Event) and algorithm.certificate.grown == 1
+        separate = algorithm.certificate.separate and one
         if algorithm.certificate.composition == "shifts" and separate:
             about = _of_two_records(_about(algorithm, unit))
             _shifts_stay_below(about, [_moved(pair) for pair in replays(spec, TWO_RECORDS, noise)])
 
 
 def _about(algorithm: Algorithm, unit: Unit) -> list[Guarantee]:
-    return [guarantee for guarantee in promises(algorithm) if guarantee.unit == unit]
+    grown = algorithm.certificate.grown > 1  # all promises follow from one record
+    return [guarantee for guarantee in promises(algorithm) if grown or guarantee.unit == unit]
 
 
 def stays_within(algorithm: Algorithm, unit: Unit, pairs: Sequence[Pair]) -> None:
@@ -86,7 +89,7 @@ def stays_within(algorithm: Algorithm, unit: Unit, pairs: Sequence[Pair]) -> Non
         for releases in moved:
             _hidden_by_others(guarantee, [release for release, _ in releases])
     if algorithm.certificate.composition == "shifts":
-        _shifts_stay_below(about, moved)
+        _shifts_stay_below(about, moved, algorithm.certificate)
         return
     plans = {tuple(call.mechanism for call in pair.first.calls) for pair in pairs}
     by_move = algorithm.certificate.composition == "moves"
@@ -96,7 +99,7 @@ def stays_within(algorithm: Algorithm, unit: Unit, pairs: Sequence[Pair]) -> Non
     }
     for costs in found:
         for guarantee in about:
-            _stays_below(guarantee, costs, planned=len(plans) == 1)
+            _stays_below(guarantee, costs, len(plans) == 1, algorithm.certificate)
 
 
 def _moved(pair: Pair) -> list[tuple[Release, float]]:
@@ -108,7 +111,11 @@ def _moved(pair: Pair) -> list[tuple[Release, float]]:
     ]
 
 
-def _shifts_stay_below(promised: list[Guarantee], moved: list[list[tuple[Release, float]]]) -> None:
+def _shifts_stay_below(
+    promised: list[Guarantee],
+    moved: list[list[tuple[Release, float]]],
+    certificate: Certificate | None = None,
+) -> None:
     """Compare the length of all shifts of a unit together, in units of noise, with the promise.
 
     Gaussian releases with given earlier outputs are one Gaussian vector, whose mean moves by the
@@ -121,7 +128,7 @@ def _shifts_stay_below(promised: list[Guarantee], moved: list[list[tuple[Release
         sqrt(sum((distance / _scale(release)) ** 2 for release, distance in releases))
         for releases in moved
     )
-    shift = GaussianDP(worst)
+    shift = _grown(GaussianDP(worst), certificate)
     for guarantee in promised:
         stated = guarantee.curve.stated()[0]
         for epsilon in (0.0, stated / 4, stated / 2, stated):
@@ -176,12 +183,21 @@ def _cost(release: Release, moved: float | None = None) -> PrivacyCurve:
     return cost
 
 
-def _stays_below(guarantee: Guarantee, costs: Costs, planned: bool) -> None:
+def _grown(curve: PrivacyCurve, certificate: Certificate | None) -> PrivacyCurve:
+    """The curve of all records of a unit, where it follows from that of one."""
+    if certificate is None or certificate.grown == 1:
+        return curve
+    return curve.of_records(certificate.grown, certificate.separate)
+
+
+def _stays_below(
+    guarantee: Guarantee, costs: Costs, planned: bool, certificate: Certificate
+) -> None:
     """Compare with the promised curve at epsilon = 0 and at half and all of the stated epsilon."""
     stated = guarantee.curve.stated()[0]
     for epsilon in (0.0, stated / 2, stated):
         allowed, least = guarantee.curve.delta(epsilon), 1.0
-        for rule in _rules(costs, planned):
+        for rule in (_grown(found, certificate) for found in _rules(costs, planned)):
             # The delta at the stated epsilon implies a bound at every epsilon. Sometimes it is
             # better than the rule's own bound.
             implied = ApproximateDP(stated, rule.delta(stated)).delta(epsilon)

@@ -10,18 +10,19 @@ from typing import Any
 from hedgerow.contracts.games import built, games_of, pairs
 from hedgerow.contracts.outcome import NotApplicable, demand
 from hedgerow.contracts.recording import Ledger, RecordingNoise, Release, short_noise
-from hedgerow.core.certificate import Event, Guarantee, Person, Unit
+from hedgerow.core.certificate import Guarantee
 from hedgerow.core.environment import Environment
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.core.validate import parameters
 from hedgerow.engines.simulate import simulate
 from hedgerow.privacy.secure import SecureNoise
 
 TRIALS = 60  # pairs of neighbours for each contract
-TWO_RECORDS = Person(2, may_span_clients=True)
+TWO_RECORDS = Person(2, 2)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def changed(
     }
     if known.get(spec.traits.epsilon) is None:
         choices.pop(spec.traits.epsilon or "", None)
-    return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
+    return replace(spec, **choices) if choices else spec
 
 
 def private(spec: AlgorithmSpec, setting: Setting | None = None) -> Algorithm:
@@ -88,7 +89,12 @@ def promises(algorithm: Algorithm) -> list[Guarantee]:
 
 
 def units(algorithm: Algorithm) -> tuple[Unit, ...]:
-    """The units that are promised protection; an event if nothing is promised."""
+    """The units that are promised protection; an event if nothing is promised.
+
+    Where the promise to a larger unit follows from one record, it is one record.
+    """
+    if algorithm.certificate.grown > 1:
+        return (Event(record=promises(algorithm)[0].unit.record),)
     return tuple(dict.fromkeys(promise.unit for promise in promises(algorithm))) or (Event(),)
 
 

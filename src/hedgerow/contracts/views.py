@@ -19,13 +19,14 @@ from hedgerow.contracts.games import (
 from hedgerow.contracts.neighbours import SEEDED, Randomness, promises, record, replays, units
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import Channel, Event, Guarantee, Person
+from hedgerow.core.certificate import Channel, Guarantee
 from hedgerow.core.environment import Feature
 from hedgerow.core.messages import field_names
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
+from hedgerow.core.units import Event, Person
 
 PUBLIC = ("awake", "present", "side", "reporting")  # the parts of a block that are public
 
@@ -168,7 +169,7 @@ def public_is_public(spec: AlgorithmSpec) -> None:
             )
             if Feature.LATE_REPORTS in features:
                 changed = (blocks[0].reports != blocks[1].reports).any(axis=-1).sum()
-                records = unit.appearances if isinstance(unit, Person) else 1
+                records = unit.records if isinstance(unit, Person) else 1
                 demand(
                     changed <= records or not isinstance(unit, Event | Person),
                     f"the round in which {unit.words()} is reported depends on the record",

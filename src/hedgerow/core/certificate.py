@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from hedgerow import proofs
 from hedgerow.core.curve import NoGuarantee, PrivacyCurve
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit
 
 
 class Observer(Enum):
@@ -66,151 +66,6 @@ Composition = Literal["sum", "moves", "shifts", "joint"]
   sqrt(sum (distance / scale)^2) <= mu (`proofs/mechanisms.md#shifts`).
 * `"joint"`: a proof covers all releases at once and needs an exact likelihood.
 """
-
-
-@dataclass(frozen=True)
-class Unit(ABC):
-    """What a guarantee protects, in words and as a formula; `record` says what a record is."""
-
-    noun: ClassVar[str]
-    record: Record = field(default=LOSS_VECTOR, kw_only=True)
-
-    @abstractmethod
-    def words(self) -> str:
-        """Return the unit in words."""
-
-    @abstractmethod
-    def adjacency(self) -> str:
-        """Return the change that a guarantee hides, in words."""
-
-    @abstractmethod
-    def formula(self) -> str:
-        """Return when two streams of records are neighbours, as a formula."""
-
-
-@dataclass(frozen=True)
-class Event(Unit):
-    """The unit is one record of one client in one round."""
-
-    noun: ClassVar[str] = "record"
-
-    def words(self) -> str:
-        several = self.record.each > 1
-        name = f"of the {self.record.each} {self.record.plural}" if several else self.record.name
-        return f"one {name} of one client in one round{_aside(self.record)}"
-
-    def adjacency(self) -> str:
-        what = f"one {self.record.name} {self.record.placed}"
-        return f"replace {what} of one client in one round{_stays(self.record)}"
-
-    def formula(self) -> str:
-        if self.record.each > 1:  # several records of a client in one round: one of them changes
-            place, prime = "j,s,l", "'"
-            return (
-                "D ~ D' if, for some client i, round t and number k, "
-                f"{self.record.at(place)} = {self.record.at(place, prime)} "
-                "for all (j,s,l) other than (i,t,k)"
-            )
-        return (
-            "D ~ D' if, for some client i and round t, "
-            f"{_unchanged(self.record)} for all (j,s) other than (i,t)"
-        )
-
-
-@dataclass(frozen=True)
-class Person(Unit):
-    """The unit is one person with at most `appearances` records, at one client or at several."""
-
-    noun: ClassVar[str] = "person"
-    appearances: int
-    may_span_clients: bool
-
-    def words(self) -> str:
-        if self.appearances == 1:
-            return f"one person with one record{_aside(self.record)}"
-        where = "across clients" if self.may_span_clients else "at one client"
-        most = f"at most {self.appearances} records {where}"
-        return f"one person with {most}{_aside(self.record)}"
-
-    def adjacency(self) -> str:
-        where = "of any clients" if self.may_span_clients else "of one client"
-        what = f"{self._most} {self.record.placed}"
-        return f"replace at most {what}, all of one person, {where}{_stays(self.record)}"
-
-    def formula(self) -> str:
-        where = "" if self.may_span_clients else " and at one client"
-        return f"D ~ D' if they differ in at most {self._most}, all of one person{where}"
-
-    @property
-    def _most(self) -> str:
-        name = self.record.name if self.appearances == 1 else self.record.plural
-        return f"{self.appearances} {name}"
-
-
-@dataclass(frozen=True)
-class Site(Unit):
-    """The unit is everything one client holds."""
-
-    noun: ClassVar[str] = "client"
-
-    def words(self) -> str:
-        return f"all the data of one client{_aside(self.record)}"
-
-    def adjacency(self) -> str:
-        what = f"{self.record.plural} {self.record.placed}"
-        return f"replace all {what} of one client{_stays(self.record)}"
-
-    def formula(self) -> str:
-        return (
-            "D ~ D' if, for some client i, "
-            f"{_unchanged(self.record)} for all other clients j and all rounds s"
-        )
-
-
-@dataclass(frozen=True)
-class Part(Unit):
-    """The unit is a declared part of `of`: a change of losses that is no larger than declared.
-
-    Nobody checks the declared numbers, so they are part of the unit and of its words. `least` and
-    `most` are the smallest and the largest of them, if each round has its own; they bound the
-    change of one round, of all clients and experts, in the l2 norm.
-    """
-
-    noun: ClassVar[str] = "person"
-    of: Unit
-    least: float
-    most: float
-
-    @property
-    def moves(self) -> str:
-        """What is declared, in words."""
-        most = f"at most {self.most:.6g}"
-        if self.least != self.most:
-            most = f"a declared number for each round, from {self.least:.6g} to {self.most:.6g},"
-        return f"moves the {self.record.charges} of all experts in one round by {most}"
-
-    def words(self) -> str:
-        return f"{self.of.words()} that {self.moves} in the l2 norm (declared, not checked)"
-
-    def adjacency(self) -> str:
-        return f"{self.of.adjacency()}; it {self.moves} in the l2 norm"
-
-    def formula(self) -> str:
-        return f"{self.of.formula()}, which {self.moves} in the l2 norm"
-
-
-def _aside(record: Record) -> str:
-    """Say what is not protected."""
-    return f" ({record.public} are public)" if record.public else ""
-
-
-def _stays(record: Record) -> str:
-    return f"; {record.public} are public and stay the same" if record.public else ""
-
-
-def _unchanged(record: Record) -> str:
-    place, prime = "j,s", "'"
-    return f"{record.at(place)} = {record.at(place, prime)}"
 
 
 @dataclass(frozen=True)
@@ -367,6 +222,9 @@ class Certificate:
     that no other of them enters and, unless these are Gaussian, one record after the other. Then k
     records compose, such as to sqrt(k) mu; otherwise they add up in one release, such as to k mu
     (`proofs/mechanisms.md#separate-releases`).
+
+    `grown` is how many records a unit has beyond those for which mechanisms state their costs: the
+    curves follow from those of one record (`proofs/mechanisms.md#units`).
     """
 
     trust: Literal["none", "central", "distributed", "local"]
@@ -378,6 +236,7 @@ class Certificate:
     when_spent: str = ""
     entered: int | None = None
     separate: bool = False
+    grown: int = 1
 
     def __repr__(self) -> str:
         lines = [f"<Certificate: trust {self.trust}, calibration {self.calibration}>"]

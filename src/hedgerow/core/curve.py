@@ -26,6 +26,13 @@ class PrivacyCurve(Protocol):
         """Return the quoted guarantee as text."""
         ...
 
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> PrivacyCurve:
+        """Return the curve of `count` records; `separate`: they enter separate releases.
+
+        A curve that is quoted at a delta is then quoted at `at_delta`, if that is not 0.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class NoGuarantee:
@@ -44,3 +51,6 @@ class NoGuarantee:
 
     def words(self) -> str:
         return f"no guarantee ({self.reason})"
+
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> NoGuarantee:
+        return self

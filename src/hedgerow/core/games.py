@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.core.certificate import Unit
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Unit
 
 if TYPE_CHECKING:  # it is large, and a client of a study does without it
     from numpy.random import Generator

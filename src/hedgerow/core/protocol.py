@@ -40,8 +40,10 @@ from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast, InvalidMessage, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
 from hedgerow.core.plays import Plays
+from hedgerow.core.protecting import protecting
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit, parse_unit
 from hedgerow.core.upload_range import Range
 
 
@@ -533,10 +535,16 @@ class SpecTraits:
     family: Family | None = None
 
 
+@dataclass(frozen=True)
 class AlgorithmSpec(ABC):
-    """The user's choices for an algorithm: a frozen dataclass, built for any setting."""
+    """The user's choices for an algorithm: a frozen dataclass, built for any setting.
+
+    `unit` is what the budget protects (`hedgerow.core.units`), also as text such as "person:24".
+    None: one record.
+    """
 
     traits: ClassVar[SpecTraits] = SpecTraits()
+    unit: Unit | str | None = field(default=None, kw_only=True, repr=False)
 
     def build(self, setting: Setting) -> Algorithm:
         """Return the algorithm for a setting; refuse, by name, what it cannot play."""
@@ -552,7 +560,12 @@ class AlgorithmSpec(ABC):
                 f"{name} does not support the loss family {type(setting.family).__name__}. "
                 f"It supports {able}; `hedgerow list algorithms` shows which do."
             )
-        return self.resolve(setting)
+        unit = Event() if self.unit is None else parse_unit(self.unit)
+        return self.resolve(setting) if type(unit) is Event else self.protecting(unit, setting)
+
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        """Return the algorithm whose budget is that of `unit`, by the rule for several records."""
+        return protecting(self, unit, setting)
 
     @abstractmethod
     def resolve(self, setting: Setting) -> Algorithm:

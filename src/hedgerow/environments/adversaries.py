@@ -32,7 +32,7 @@ def holds_for(adversary: Adversary, family: Family) -> str:
 def bound_for(bound: RegretBound, family: Family) -> str:
     """For what this bound holds, in the words of the game.
 
-    >>> from hedgerow.core.certificate import Proof
+    >>> from hedgerow.core.certificate import (Proof)
     >>> from hedgerow.core.losses import Linear
     >>> from hedgerow.core.regret_bound import BoundWithGoodExpert
     >>> proof = Proof("sparse_vector_regret.md", "theorem")

@@ -8,12 +8,13 @@ from functools import lru_cache
 from math import exp, isfinite
 from typing import Any, Literal
 
-from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve, Unit
+from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import Record
 from hedgerow.core.setting import LOSSES
+from hedgerow.core.units import Unit, parse_unit
 from hedgerow.core.validate import parameters
 from hedgerow.privacy.composition.groups import repeated
 from hedgerow.privacy.curves import (
@@ -199,6 +200,8 @@ def _mechanism(mechanism: Mechanism) -> MechanismRecord:
 def choices_of(spec: Any) -> dict[str, Any]:
     """The parameters of a specification that are not None; its plan is a table."""
     found = {name: value for name, value in parameters(spec).items() if value is not None}
+    if "unit" in found:
+        found["unit"] = parse_unit(found["unit"]).text()
     return found | {"plan": choices_of(found["plan"])} if "plan" in found else found
 
 

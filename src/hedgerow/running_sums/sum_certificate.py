@@ -9,16 +9,14 @@ from hedgerow.core.certificate import (
     Assumption,
     Certificate,
     Channel,
-    Event,
     Guarantee,
     Observer,
-    Person,
     Proof,
-    Unit,
     no_carry_over,
 )
 from hedgerow.core.curve import NoGuarantee
 from hedgerow.core.record import Record
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PUBLIC_ROUNDS = Assumption(
@@ -59,9 +57,7 @@ def sum_certificate(
     )
     once = participations == 1
     unit: Unit = (
-        Event(record=record)
-        if once and not identified
-        else Person(participations, may_span_clients=False, record=record)
+        Event(record=record) if once and not identified else Person(participations, record=record)
     )
     apart = "" if once else f", at least {separation} rounds apart"
     assumes = {

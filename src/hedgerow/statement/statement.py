@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from hedgerow.core.certificate import Event, Part, Person
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.units import Event, Part, Person
 from hedgerow.core.validate import expect, nearest
 from hedgerow.records.ledger import LedgerRecord
 from hedgerow.records.schema import (
@@ -86,9 +86,9 @@ class Statement:
         """Refuse details of a person that the unit does not cover."""
         records, spread = self.details.records_per_client or 1, self.details.clients_per_person or 1
         person = unit.parameters.get("of", unit.parameters)
-        most, spans = person["appearances"], person["may_span_clients"]
+        most, clients = person["records"], person["clients"]
         covered = f"to be covered: the unit is {unit.words}"
-        expect(spans or spread == 1, "clients_per_person", spread, covered)
+        expect(spread <= clients, "clients_per_person", spread, covered)
         expect(records * spread <= most, "records of one person", records * spread, covered)
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.units import Unit, parse_unit
 from hedgerow.core.validate import nearest
 from hedgerow.environments.registry import ENVIRONMENTS
 
@@ -30,6 +31,9 @@ def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -
             raise InvalidValue(f"Unknown key {where}.{key}{owner}; {nearest(key, known)}")
         if hints[key] is Environment:
             values[key] = from_registry(ENVIRONMENTS, value, f"{where}.{key}")
+            continue
+        if Unit in get_args(hints[key]):
+            values[key] = parse_unit(value)
             continue
         inner = _table(hints[key]) if isinstance(value, Mapping) else None
         if inner is not None:

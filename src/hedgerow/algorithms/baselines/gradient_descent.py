@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.core.broadcast_range import Planned, Points
-from hedgerow.core.certificate import Channel, Event, Proof, Unit, not_private
+from hedgerow.core.certificate import Channel, Proof, not_private
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
@@ -23,6 +23,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit
 from hedgerow.core.validate import at_least, positive
 
 

@@ -15,7 +15,6 @@ from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     Certificate,
     Channel,
-    Event,
     Guarantee,
     Observer,
     Proof,
@@ -27,6 +26,7 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event
 from hedgerow.privacy.curves import PureDP
 
 

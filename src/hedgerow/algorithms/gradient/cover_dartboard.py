@@ -23,7 +23,7 @@ from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.clipped import farthest
 from hedgerow.algorithms.shared.following import ClientState, CurrentExpert, Follower
-from hedgerow.core.certificate import NO_CARRY_OVER, Certificate, Event, Proof, no_carry_over
+from hedgerow.core.certificate import NO_CARRY_OVER, Certificate, Proof, no_carry_over
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Ball, length
 from hedgerow.core.lattice import Array, round_to_lattice, to_units
@@ -33,6 +33,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.record import Record
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 
 MOST_CELLS = 2**20  # of the grid

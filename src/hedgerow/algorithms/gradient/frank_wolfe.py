@@ -49,10 +49,8 @@ from hedgerow.core.certificate import (
     Certificate,
     Channel,
     Composition,
-    Event,
     PrivacyCurve,
     Proof,
-    Unit,
     trusted_server,
 )
 from hedgerow.core.convex import CrossEntropy, Huber, OnSimplex
@@ -65,6 +63,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit
 from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget

@@ -26,12 +26,7 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.core.broadcast_range import Numbers, Planned
-from hedgerow.core.certificate import (
-    Certificate,
-    Channel,
-    Proof,
-    trusted_server,
-)
+from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.convex import OnSimplex
 from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported

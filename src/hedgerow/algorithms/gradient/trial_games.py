@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.certificate import Event, Unit
 from hedgerow.core.convex import Huber
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit
 
 FAMILY = Huber()  # at the centre, a target of 1 or -1 gives the longest gradient
 

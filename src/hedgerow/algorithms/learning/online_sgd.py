@@ -28,13 +28,7 @@ from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.batch import Batch, single
 from hedgerow.core.broadcast_range import Planned, Points
-from hedgerow.core.certificate import (
-    Assumption,
-    Certificate,
-    Channel,
-    Proof,
-    not_private,
-)
+from hedgerow.core.certificate import Assumption, Certificate, Channel, Proof, not_private
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Space
 from hedgerow.core.errors import InvalidValue, Unsupported

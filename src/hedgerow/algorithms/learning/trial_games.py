@@ -10,12 +10,12 @@ import numpy as np
 
 from hedgerow.algorithms.gradient.trial_games import far_apart
 from hedgerow.core.batch import Batch
-from hedgerow.core.certificate import Event, Unit
 from hedgerow.core.convex import Huber
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit
 
 FAMILY = Batch(Huber(), 2)  # at the centre, a target of 1 or -1 gives the longest gradient
 TOLERANCE = 1e-4

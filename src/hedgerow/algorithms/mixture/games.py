@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.certificate import Event, Person, Unit
 from hedgerow.core.combination import Combination
 from hedgerow.core.convex import AbsoluteError
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person, Unit
 
 FAMILY = Combination(AbsoluteError(feature_norm=16.0, target=16.0))
 SETTING = Setting(clients=3, experts=4, horizon=12, family=FAMILY)
@@ -63,9 +63,9 @@ def _cells(rng: Any, unit: Unit) -> list[tuple[int, int]]:
         (t, i)
         for t in range(rounds)
         for i in range(clients)
-        if (t, i) != (when, who) and (i == who or unit.may_span_clients)
+        if (t, i) != (when, who) and (i == who or unit.clients > 1)
     ]
-    more = rng.permutation(len(free))[: unit.appearances - 1]
+    more = rng.permutation(len(free))[: unit.records - 1]
     return [(when, who), *(free[int(k)] for k in more)]
 
 

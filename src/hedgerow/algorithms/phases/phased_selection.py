@@ -36,13 +36,7 @@ from hedgerow.algorithms.shared.noisy_reports import (
     noisy_reports,
 )
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
-from hedgerow.core.certificate import (
-    Certificate,
-    Channel,
-    PrivacyCurve,
-    Proof,
-    trusted_server,
-)
+from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound

@@ -14,17 +14,16 @@ from hedgerow.core.certificate import (
     Certificate,
     Channel,
     Composition,
-    Event,
     Guarantee,
     Observer,
     PrivacyCurve,
     Proof,
-    Unit,
     no_carry_over,
 )
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Unit
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.mechanisms import GaussianNoise

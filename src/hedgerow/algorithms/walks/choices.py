@@ -21,10 +21,7 @@ from hedgerow.core.certificate import (
     Assumption,
     Certificate,
     Channel,
-    Event,
-    Person,
     Proof,
-    Unit,
     not_private,
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS, Feature
@@ -36,6 +33,7 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.privacy.budget import Budget, given_budget
@@ -171,12 +169,12 @@ class WalkSpec(AlgorithmSpec):
         assert isinstance(found, GaussianDP)
         return found
 
-    def unit(self, setting: Setting) -> Unit:
+    def protected(self, setting: Setting) -> Unit:
         """Return what is protected: one record, or a person."""
         record = self._record(setting)
         if self.appearances == 1 and not self.sized:
             return Event(record=record)
-        return Person(self.appearances, may_span_clients=True, record=record)
+        return Person(self.appearances, self.appearances, record=record)
 
     def _record(self, setting: Setting) -> Record:
         record = setting.family.record
@@ -193,7 +191,7 @@ class WalkSpec(AlgorithmSpec):
             channels = {**dict.fromkeys(UPLOADED, Channel.UPLOADS), **announced}
             reason = "mu is infinite: clients send their records without noise"
             return not_private(reason, channels, self._record(setting))
-        curve, unit = self._together(noise), self.unit(setting)
+        curve, unit = self._together(noise), self.protected(setting)
         anchor = {"each": "reports", "slot": "reports", "silo": "silos"}[self.reports]
         return noisy_reports(
             setting=setting,

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.certificate import Event, Person, Unit
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, Gains
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import LOSSES, Setting
+from hedgerow.core.units import Event, Person, Unit
 
 HIGH = (1.0, 0.25, 2.0, 0.5)
 SIZES = np.array([8.0, 20.0, 1.0, 2000.0])
@@ -123,12 +123,12 @@ def _pair(first: Stream, rng: Any, unit: Unit) -> tuple[Stream, Stream]:
 
 def _others(cells: list[Cell], at: Cell, person: Person, rng: Any) -> list[Cell]:
     """The other records of a person: in turn in the same round, at the same client, anywhere."""
-    free = [cell for cell in cells if cell != at and (person.may_span_clients or cell[1] == at[1])]
+    free = [cell for cell in cells if cell != at and (person.clients > 1 or cell[1] == at[1])]
     free = [free[i] for i in rng.permutation(len(free))]
     axis = int(rng.integers(3))
     if axis < 2:
         free.sort(key=lambda cell: cell[axis] != at[axis])
-    return free[: person.appearances - 1]
+    return free[: person.records - 1]
 
 
 def _far(drawn: Stream, setting: Setting) -> Iterator[tuple[Stream, Stream]]:

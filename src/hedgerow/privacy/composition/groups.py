@@ -14,8 +14,9 @@ from math import exp, expm1, inf, isfinite
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.certificate import Certificate, Event, Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.certificate import Certificate, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.rounding import root_up, round_down, round_up
+from hedgerow.core.units import Event
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import PureComposition, pure_sum

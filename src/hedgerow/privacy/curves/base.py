@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import exp, expm1, isnan
+from typing import Any
 
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.rounding import rounded_up
@@ -12,7 +13,17 @@ from hedgerow.core.validate import expect
 QUOTED_DELTA = 1e-6  # where curves that have no delta are quoted
 
 
-class Composed(ABC):
+class Curve:
+    """A curve of one record, which gives the curve of several."""
+
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> PrivacyCurve:
+        from hedgerow.privacy.composition.groups import appearances
+
+        curve: Any = self
+        return appearances(curve, count, separate_reports=separate)
+
+
+class Composed(Curve, ABC):
     """A curve of several steps, which a budget can count one by one."""
 
     @abstractmethod
@@ -20,7 +31,7 @@ class Composed(ABC):
         """The curve of each kind of step, and how often it occurs."""
 
 
-class QuotedAtDelta:
+class QuotedAtDelta(Curve):
     """A curve that has no delta and is quoted at `QUOTED_DELTA`."""
 
     def epsilon(self, delta: float) -> float:

@@ -10,6 +10,7 @@ from math import exp, expm1, inf, isfinite, log1p, sqrt
 
 from hedgerow.core.rounding import outward, rounded_up
 from hedgerow.core.validate import between, expect
+from hedgerow.privacy.curves.base import Curve
 
 BOUNDED_RANGE = (
     "bounded range: the largest factor by which an output can become more likely, times the "
@@ -19,7 +20,7 @@ BOUNDED_RANGE = (
 
 
 @dataclass(frozen=True)
-class PureDP:
+class PureDP(Curve):
     """epsilon-DP: no event is more than e^epsilon times likelier in one world than in the other.
 
     With b = bound, delta(epsilon) = (1 - e^(epsilon - b)) / (1 + e^-b) for |epsilon| < b. This is
@@ -72,7 +73,7 @@ class PureDP:
 
 
 @dataclass(frozen=True)
-class ApproximateDP:
+class ApproximateDP(Curve):
     """(epsilon, delta)-DP: pure DP, except for events of probability delta that may reveal all.
 
     With e = at_epsilon and d = at_delta, the worst mechanism reveals everything with probability d
@@ -122,7 +123,7 @@ class ApproximateDP:
 
 
 @dataclass(frozen=True)
-class BoundedRange:
+class BoundedRange(Curve):
     """The largest and the smallest log-ratio of two worlds are at most `range` apart.
 
     The exponential mechanism has this guarantee. With r = range,
@@ -173,7 +174,7 @@ class BoundedRange:
 
 
 @dataclass(frozen=True)
-class LaplaceDP:
+class LaplaceDP(Curve):
     """The curve of Laplace noise: it shifts by `bound` times its scale between the two worlds.
 
     delta(epsilon) = 1 - exp((epsilon - bound) / 2) for |epsilon| < bound. Laplace noise has this

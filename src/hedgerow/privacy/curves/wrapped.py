@@ -12,12 +12,12 @@ from math import inf
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.rounding import round_down, rounded_up
 from hedgerow.core.validate import between, expect
-from hedgerow.privacy.curves.base import QUOTED_DELTA, Composed, QuotedAtDelta
+from hedgerow.privacy.curves.base import QUOTED_DELTA, Composed, Curve, QuotedAtDelta
 from hedgerow.privacy.curves.pure import ApproximateDP
 
 
 @dataclass(frozen=True)
-class Quoted:
+class Quoted(Curve):
     """The same curve, quoted at `at_delta`.
 
     >>> from hedgerow.privacy.curves import GaussianDP
@@ -39,6 +39,9 @@ class Quoted:
 
     def stated(self) -> tuple[float, float]:
         return self.curve.epsilon(self.at_delta), self.at_delta
+
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> Quoted:
+        return Quoted(self.curve.of_records(count, separate), at_delta or self.at_delta)
 
     def words(self) -> str:
         epsilon = self.curve.epsilon(self.at_delta)

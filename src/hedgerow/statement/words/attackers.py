@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import exp
 from pathlib import Path
 
-from hedgerow.core.certificate import Part, Person, Site
 from hedgerow.core.rounding import rounded_up
+from hedgerow.core.units import Client, Part, Person, Window
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.records.build import curve_of
 from hedgerow.records.schema import CurveRecord, GuaranteeRecord, UnitRecord
@@ -179,16 +179,21 @@ def person_words(statement: Statement) -> str:
 
 def _covered(unit: UnitRecord) -> str:
     """Which persons a unit that is not a record covers."""
-    if unit.kind == Site.__name__:
+    if unit.kind == Client.__name__:
         return "It covers every person whose records are all at one client."
     if unit.kind == Part.__name__:
         return (
             "A person with more records, or one who changes them by more than declared, is not "
             "covered."
         )
+    if unit.kind == Window.__name__:
+        return "What a client holds in other rounds is not covered together with it."
     if unit.kind != Person.__name__:
         return ""
-    spread = "" if unit.parameters["may_span_clients"] else ", or at several clients,"
+    person = Person(**unit.parameters)
+    beyond = "several" if person.clients == 1 else f"more than {person.clients}"
+    everywhere = person.clients == person.records > 1
+    spread = "" if everywhere else f", or at {beyond} clients,"
     return f"A person with more records{spread} is not covered."
 
 

@@ -1,0 +1,118 @@
+"""An algorithm for a larger unit: the budget of one record, and the certificate of the unit.
+
+The budget of the user is that of the unit. One record gets the part with which the rule for several
+records (`PrivacyCurve.of_records`) gives the unit what was asked; so any algorithm can protect any
+unit that its game can hold (`proofs/mechanisms.md#units`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import expm1
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.core.certificate import OTHER_CLIENTS, Certificate, Guarantee
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.rounding import round_down
+from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event, Person, Unit
+from hedgerow.core.validate import parameters
+
+if TYPE_CHECKING:
+    from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+
+CLOSE = 1e-3  # how far the certified epsilon may stay below what was asked
+TRIES = 12
+
+
+def protecting(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
+    """The algorithm of a spec whose budget is that of `unit`."""
+    count, name = unit.size(setting), type(spec).__name__
+    one: Any = replace(spec, unit=None)
+    built: Algorithm = one.resolve(setting)
+    if not any(guarantee.protects for guarantee in built.certificate.guarantees):
+        raise Unsupported(
+            f"{name} protects nobody with these choices, so unit={unit.text()!r} has no meaning. "
+            "Leave it out, or choose a private algorithm (`hedgerow list algorithms`)."
+        )
+    other = next((g.unit for g in built.certificate.guarantees if type(g.unit) is not Event), None)
+    if other is not None:
+        raise Unsupported(
+            f"{name} protects {other.words()} with these choices, so it cannot have "
+            f"unit={unit.text()!r} too. Choose one of them."
+        )
+    if count == 1:
+        return _certified(built, unit, 1, 0.0)
+    given = parameters(one)
+    if (mu := given.get("mu")) is not None:
+        root = count**0.5 if built.certificate.separate else count
+        part = mu / root * (1 - 2.0**-50)
+        return _certified(replace(one, mu=part).resolve(setting), unit, count, 0.0)
+    epsilon, delta = spec.traits.epsilon, spec.traits.delta
+    asked = given.get(epsilon or "")
+    if all(g.curve.epsilon(0.0) == 0 for g in built.certificate.guarantees if g.protects):
+        return _certified(built, unit, count, 0.0)
+    if epsilon is None or asked is None:
+        raise Unsupported(
+            f"{name} has no budget that could be divided among {count} records. Choose another "
+            "algorithm for this unit, or leave `unit` out."
+        )
+    failure = given.get(delta or "") or 0.0
+    choices = {epsilon: round_down(Fraction(asked) / count)}
+    if not failure:
+        return _certified(replace(one, **choices).resolve(setting), unit, count, 0.0)
+    choices[str(delta)] = failure * expm1(asked / count) / expm1(asked)
+
+    def at(share: float) -> tuple[float, Algorithm]:
+        found = replace(one, **{**choices, epsilon: share}).resolve(setting)
+        found = _certified(found, unit, count, failure)
+        costs = [g.curve.epsilon(failure) for g in found.certificate.guarantees if g.protects]
+        return max(costs), found
+
+    return _largest(at, asked / count, asked)
+
+
+def _largest(at: Any, share: float, asked: float) -> Algorithm:
+    """The algorithm with nearly the largest share whose unit gets at most what was asked."""
+    spent, best = at(share)
+    while spent > asked:  # by rounding only
+        share *= 1 - 1e-9
+        spent, best = at(share)
+    good, bad = (share, spent), (0.0, 0.0)
+    for _ in range(TRIES):
+        if good[1] >= asked * (1 - CLOSE):
+            break
+        aim = good[0] * asked / good[1] * (1 - CLOSE / 3)
+        if bad[0]:  # between the two, where a line meets what was asked
+            part = (asked * (1 - CLOSE / 3) - good[1]) / (bad[1] - good[1])
+            aim = good[0] + (bad[0] - good[0]) * min(max(part, 0.05), 0.95)
+        cost, found = at(aim)
+        if cost <= asked:
+            good, best = (aim, cost), found
+        else:
+            bad = (aim, cost)
+    return best
+
+
+def _certified(built: Algorithm, unit: Unit, count: int, at_delta: float) -> Algorithm:
+    """The same algorithm with the guarantees that `count` records have."""
+    found, separate = built.certificate, built.certificate.separate
+    entered = None if found.entered is None else found.entered * count
+    guarantees = tuple(_guarantee(g, unit, count, separate, at_delta) for g in found.guarantees)
+    certificate: Certificate = replace(found, guarantees=guarantees, entered=entered, grown=count)
+    return replace(built, certificate=certificate)
+
+
+def _guarantee(g: Guarantee, unit: Unit, count: int, separate: bool, at_delta: float) -> Guarantee:
+    whole = replace(unit, record=g.unit.record)
+    stays = g.adjacency.removeprefix(g.unit.adjacency())
+    elsewhere = isinstance(unit, Person) and unit.clients > 1
+    return replace(
+        g,
+        unit=whole,
+        adjacency=whole.adjacency() + stays,
+        curve=g.curve.of_records(count, separate, at_delta),
+        claimed=None if count > 1 else g.claimed,
+        assumes=g.assumes | {OTHER_CLIENTS} if elsewhere and g.protects else g.assumes,
+    )

@@ -1,0 +1,152 @@
+"""Units: against a list of all changes in a small game, as text, and in every algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.units import Client, Event, Person, Unit, Window, covers, parse_unit, steps
+from hedgerow.core.validate import parameters
+from hedgerow.studies.config import from_table, to_table
+
+CLIENTS, ROUNDS = 2, 4
+CELLS = [(client, at) for client in range(CLIENTS) for at in range(ROUNDS)]
+PERSONS = [
+    Person(k, s, b)
+    for k in (1, 2, 3, 8)
+    for s in (1, 2)
+    for b in (1, 2)
+    if s <= k and (k, b) != (1, 2)
+]
+UNITS: list[Unit] = [Event(), Client(), *map(Window, (1, 2, 3, 4)), *PERSONS]
+Cells = frozenset[tuple[int, int]]
+
+
+@cache
+def changes(unit: Unit) -> set[Cells]:
+    """Every set of records, by client and round, in which neighbours may differ."""
+    found = set[Cells]()
+    for size in range(1, len(CELLS) + 1):
+        for cells in combinations(CELLS, size):
+            clients, times = {client for client, _ in cells}, [at for _, at in cells]
+            if isinstance(unit, Person):
+                near = (abs(a[1] - b[1]) for a, b in combinations(cells, 2) if a[0] == b[0])
+                fits = size <= unit.records and len(clients) <= unit.clients
+                fits &= all(distance >= unit.apart for distance in near)
+            else:
+                span = {Event: 1, Client: ROUNDS}.get(type(unit)) or getattr(unit, "rounds", 0)
+                fits = len(clients) == 1 and max(times) - min(times) < span
+            if fits:
+                found.add(frozenset(cells))
+    return found
+
+
+@cache
+def least(unit: Unit) -> dict[Cells, int]:
+    """The least number of changes of a unit that together change given records."""
+    found, last = {Cells(): 0}, {Cells()}
+    while last:
+        last = {one | part for one in last for part in changes(unit)} - found.keys()
+        found |= dict.fromkeys(last, max(found.values()) + 1)
+    return found
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.text())
+def test_covers_and_steps_against_all_changes(unit: Unit) -> None:
+    """Neither is ever wrong; some units that cover others in this small game are not seen to."""
+    seen = 0
+    for other in UNITS:
+        truth = changes(other) <= changes(unit)
+        assert truth or not covers(unit, other, ROUNDS), other
+        seen += truth and covers(unit, other, ROUNDS)
+        count = steps(unit, other, ROUNDS)
+        assert count is not None
+        assert max(least(unit)[cells] for cells in changes(other)) <= count, other
+    assert seen >= 2
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.text())
+def test_units_are_read_as_they_are_written(unit: Unit) -> None:
+    assert parse_unit(unit.text()) == unit
+    table: dict[str, Any] = {
+        "title": "units",
+        "seeds": 1,
+        "environment": {"name": "bernoulli", "clients": 2, "experts": 3, "horizon": 16},
+        "algorithms": [{"label": "one", "name": "random_prefix", "unit": unit.text()}],
+    }
+    config = from_table(table)
+    assert from_table(to_table(config)).algorithms[0].algorithm == config.algorithms[0].algorithm
+
+
+def test_equal_words_mean_equal_units() -> None:
+    for one, other in combinations(UNITS, 2):
+        same = covers(one, other) and covers(other, one)
+        assert same or one.adjacency() != other.adjacency()
+        assert same or one.words() != other.words()
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("people", "Expected unit='people' to be one of event"),
+        ("person:0", "records=0"),
+        ("person:-3", "Expected unit='person:-3'"),
+        ("person:2@3", "clients=3"),
+        ("window:9999", "<= the 64 rounds of the game"),
+        ("person:200", "<= 64, as many as one person can have"),
+        ("person:4/40", "<= 2, as many as one person can have"),
+        ("person:9@9", "<= the 4 clients of the game"),
+        ({"person": 2, "sites": 3}, "Expected unit="),
+    ],
+)
+def test_units_that_no_game_holds_are_refused(unit: Any, words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        hr.RandomPrefix(unit=unit).build(hr.Setting(4, 3, 64))
+
+
+def test_who_cannot_protect_a_unit_says_so() -> None:
+    with pytest.raises(Unsupported, match="protects nobody with these choices"):
+        hr.Hedge(unit="client").build(hr.Setting(4, 3, 64))
+    with pytest.raises(Unsupported, match="Without a horizon a client has any number of records"):
+        hr.WalkLeader(unit="client").build(hr.Setting(4, 3, None))
+
+
+SETTING = hr.Setting(10, 20, 512)
+BUDGETED = sorted(
+    name
+    for name, kind in ALGORITHMS.items()
+    if kind.__module__.startswith("hedgerow.") and kind.traits.epsilon is not None
+)
+
+
+@pytest.mark.parametrize("unit", ["person:2", "person:10", "person:24", "window:2", "client"])
+@pytest.mark.parametrize("name", BUDGETED)
+def test_every_algorithm_spends_its_budget_on_the_unit(name: str, unit: str) -> None:
+    """At least 99.5 % of the epsilon that was asked for is certified, and never more."""
+    kind: Any = ALGORITHMS[name]
+    spec = kind(unit=unit)
+    if parameters(spec).get("epsilon", 1.0) is None:
+        spec = replace(spec, epsilon=1.0)
+    family = kind.traits.family
+    setting = SETTING if family is None else replace(SETTING, family=family)
+    if not any(g.protects for g in kind().build(setting).certificate.guarantees):
+        with pytest.raises(hr.Unsupported, match="protects nobody with these choices"):
+            spec.build(setting)
+        return
+    algorithm = spec.build(setting)
+    asked, delta = parameters(spec).get("epsilon", 0.0), parameters(spec).get("delta", 0.0)
+    protecting = [g for g in algorithm.certificate.guarantees if g.protects]
+    assert protecting
+    for guarantee in protecting:
+        assert guarantee.unit.text() == unit
+        assert guarantee.adjacency.startswith(guarantee.unit.adjacency())
+        stated = guarantee.curve.stated()
+        assert (0.995 * asked) <= guarantee.curve.epsilon(delta) <= asked
+        assert delta == 0 or stated[1] <= delta
