@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import floor, log, log2, sqrt
-from typing import Any, ClassVar
+from math import ceil, floor, log, log2, sqrt
+from typing import Any, ClassVar, Literal
 
 from hedgerow.algorithms.gradient.frank_wolfe import PURPOSE, Form, FrankWolfe, Report
 from hedgerow.algorithms.gradient.tree_roles import Placement
@@ -18,7 +18,7 @@ from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, one_of
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax
 
@@ -29,8 +29,7 @@ class FedDPOPEStoch(FrankWolfe):
 
     Every leaf gets noise of the printed scale, 4 alpha 2^j / (b epsilon). The certificate states
     what it really costs beside what the paper claims: for losses of experts with trust="local" up
-    to d epsilon / 4. One thing is not as printed: batches are the largest that fit, and not
-    b = 2^(p-1) / (p-1)^2 in phase p, which is less regret.
+    to d epsilon / 4.
 
     Parameters
     ----------
@@ -42,6 +41,11 @@ class FedDPOPEStoch(FrankWolfe):
     trees
         The largest number of `trees` in a phase (T_1 in the paper), from 0 to 12. None (default):
         the printed number, rounded down, as far as the records allow.
+    batches
+        The printed `batches`. "theorem" (default): b = 2^(p-1) / (p-1)^2 in phase p, rounded up to
+        whole records of every vertex. "corollary": b = 2^(p-1), with which Corollary 1 is proven for
+        T_1 = 1. A phase that has too few records takes the largest batches that fit; for the
+        corollary these are all phases.
 
     Guarantee
     ---------
@@ -68,11 +72,13 @@ class FedDPOPEStoch(FrankWolfe):
 
     delta: float = field(default=0.0, init=False, repr=False)
     trust: Trust = "local"
+    batches: Literal["theorem", "corollary"] = "theorem"
     noise: Placement | None = field(default="leaf", init=False, repr=False)
     report: Report | None = field(default=None, init=False, repr=False)
     honest: int | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        one_of(self, batches=("theorem", "corollary"))
         expect(self.trust != "distributed", "trust", self.trust, "central or local: as published")
         super().__post_init__()
 
@@ -88,24 +94,32 @@ class FedDPOPEStoch(FrankWolfe):
 
 @dataclass(frozen=True)
 class PrintedForm(Form):
-    """The printed trees and the printed scale of the noise."""
+    """The printed trees, batches and scale of the noise."""
+
+    spec: FedDPOPEStoch
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
-        if self.spec.trees is not None:
-            return super().plans
         return tuple(self._plan(phase) for phase in range(self.setting.rounds.bit_length()))
 
     def _plan(self, phase: int) -> Plan:
-        """The printed number of trees, rounded down, as far as the records allow."""
+        """The printed trees and batches; fewer trees or smaller batches if records are too few."""
+        parts = (phase + 1) ** 2 if self.spec.batches == "theorem" else 1
+        batch = Fraction(2 ** (phase + 1), parts)
+        most = self._trees(float(batch)) if self.spec.trees is None else self.spec.trees
+        fit = (plan(2**phase, trees) for trees in range(most, -1, -1))
+        largest = next(one for one in fit if one is not None)
+        whole = 2**largest.trees
+        return replace(largest, batch=min(largest.batch, whole * ceil(batch / whole)))
+
+    def _trees(self, batch: float) -> int:
+        """The printed number of trees, rounded down."""
         family, width = self.setting.family, self.setting.experts
-        batch, clients = 2 ** (phase + 1) / (phase + 1) ** 2, self.setting.clients
         steep, bend = family.gradient_bound("linf", width), family.smoothness("l1", width)
+        clients = self.setting.clients
         together = clients if self.spec.trust == "central" else sqrt(clients)
         inside = batch * self.spec.epsilon * bend * together / (steep * log(max(2, width)))
-        most = min(MOST_TREES, floor(log2(inside) / 2)) if inside > 1 else 0
-        fit = (plan(2**phase, trees) for trees in range(most, -1, -1))
-        return next(one for one in fit if one is not None)
+        return min(MOST_TREES, floor(log2(inside) / 2)) if inside > 1 else 0
 
     def noise(self, trees: int) -> Mechanism:
         """The printed scale, 4 alpha 2^j / (b epsilon), in units of R / b and of tree `trees`."""
