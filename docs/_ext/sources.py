@@ -13,7 +13,9 @@ from sphinx.application import Sphinx
 
 import hedgerow
 from hedgerow import privacy, proofs
+from hedgerow.experiments.experiment import claim_words
 from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow_papers.claims import page as claims_page
 from hedgerow_papers.stored import stored
 
 PACKAGE = Path(hedgerow.__file__).parent
@@ -131,13 +133,12 @@ def experiment_pages() -> dict[str, str]:
         elif id in table["not_stored"]:
             lines += [f"**No stored run.** {table['not_stored'][id]}", ""]
         lines += ["```text", f"hedgerow reproduce {id}", "```", ""]
-    return {"experiments.md": "\n".join(lines)}
+    return {"experiments.md": "\n".join(lines), "claims.md": claims_page()}
 
 
 def _result(row: dict[str, Any]) -> list[str]:
-    words = {True: "yes", False: "no", None: "not judged (no published claim, or none that can be tested)"}
     lines = [
-        f"**Reproduces:** {words[row['reproduces']]}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.",
+        f"**The claim:** {claim_words(row['holds'])}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.",
         "",
     ]
     lines += [f"*{row['message'][:1].upper()}{row['message'][1:]}.*", ""] if row["message"] else []

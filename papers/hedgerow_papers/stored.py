@@ -14,7 +14,7 @@ from typing import Any
 from hedgerow.experiments.registry import EXPERIMENTS
 
 FOLDER, FILE, OURS = Path(__file__).parent, "results.json", "ours"
-KEPT = ("id", "status", "message", "reproduces", "passed", "checks", "tables")
+KEPT = ("id", "status", "message", "holds", "passed", "checks", "tables")
 
 
 def stored() -> dict[str, Any]:

@@ -43,14 +43,14 @@ def failed(verdict: Verdict) -> set[str]:
 
 def test_the_verdict_could_come_out_the_other_way() -> None:
     fine = judged(now=1.03, others=3.0)
-    assert fine.reproduces
+    assert fine.holds == "as printed"
     assert failed(fine) == set()
     assert "m=10, epsilon=10, d=100: sparse_vector 3.47" in fine.message
     impossible = judged(now=1.03, others=0.9)
-    assert not impossible.reproduces
+    assert impossible.holds != "as printed"
     assert failed(impossible) == {"algorithms below the floor of halving"}
     worse = judged(now=2.5, others=3.0)
-    assert worse.reproduces  # the claim is about the floor only
+    assert worse.holds == "as printed"  # the claim is about the floor only
     assert failed(worse) == {"worst regret, lower end"}
 
 

@@ -108,7 +108,7 @@ def test_the_whole_experiment(quick: bool, tmp_path: Path) -> None:
     outcome = reproduce(EXPERIMENT, quick=quick, out=tmp_path / "out", workers=1)
     assert outcome.status == ("quick" if quick else "ran"), outcome.message
     assert outcome.verdict is not None
-    assert outcome.verdict.reproduces is None
+    assert outcome.verdict.holds is None
     if not quick:
         assert [check.name for check in outcome.verdict.checks if not check.passed] == []
         assert "closes 80% of the gap" in outcome.message

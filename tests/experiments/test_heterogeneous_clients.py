@@ -74,7 +74,7 @@ def test_the_quick_sweep_sees_both_effects(tmp_path: Path) -> None:
     outcome = reproduce(EXPERIMENT, quick=True, out=tmp_path / "sweep", workers=1)
     assert outcome.status == "quick", outcome.message
     assert outcome.verdict is not None
-    assert outcome.verdict.reproduces is None
+    assert outcome.verdict.holds is None
     effects = [check for check in outcome.verdict.checks if "-alone" in check.name]
     assert [check.passed for check in effects] == [True, True]  # five seeds say no more
     assert "until a fraction 0.0" in outcome.message

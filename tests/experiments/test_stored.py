@@ -13,7 +13,7 @@ from hedgerow_papers import stored
 from support.command import Command
 
 ROW = {
-    **{"id": "gao2024-figure2", "status": "ran", "message": "new", "reproduces": True},
+    **{"id": "gao2024-figure2", "status": "ran", "message": "new", "holds": "as printed"},
     **{"passed": True, "checks": [], "tables": [], "run": "runs/x", "communication": []},
 }
 

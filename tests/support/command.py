@@ -38,7 +38,7 @@ def judge_by(limit):
     def judge(done):
         if limit is None:
             raise HedgerowError("the judge is ill")
-        return Verdict(True, (Check("u/regret", done["only"].regret("u").mean, "<=", limit, 1.5),), "a note")
+        return Verdict("as printed", (Check("u/regret", done["only"].regret("u").mean, "<=", limit, 1.5),), "a note")
     return judge
 def draw(done, path):
     done["only"].plot(path)

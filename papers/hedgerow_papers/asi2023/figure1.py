@@ -22,10 +22,11 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, judged
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard, printed
+from hedgerow_papers.claims import printed_claim
 
 DELTA, GAP = 1e-6, 0.3
 ALPHAS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3)
@@ -162,7 +163,7 @@ def judge(done: Studies) -> Verdict:
         f" T = {_power(first_horizon(GROUPS, 1 / 3))} on at epsilon = T^(-1/3). At T = d ="
         f" {horizon:,} and epsilon = T^(-1/2): {tail}, guessing {guessing:,.0f}"
     )
-    return Verdict(all(c.passed for c in claimed), (*claimed, *expected), note, (table,))
+    return Verdict(judged(all(c.passed for c in claimed)), (*claimed, *expected), note, (table,))
 
 
 def _power(horizon: int | None) -> str:
@@ -212,10 +213,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="asi2023-figure1",
     title="Exponents of regret in the high-privacy regime (Asi et al. 2023, Figure 1)",
-    claim=(
-        "for epsilon = T^-alpha and d >= T, regret is T^(1/3 + alpha) and, with groups of rounds,"
-        " T^(2/5 + 4 alpha / 5), below the T^(1/2 + alpha) of prior work"
-    ),
+    claim=printed_claim("asi2023", "figure1"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -37,10 +37,12 @@ from hedgerow.experiments.experiment import (
     Experiment,
     Studies,
     Verdict,
+    judged,
     lower_end_of_difference,
 )
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.claims import printed_claim
 
 CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**11, 8, 1.0
 HORIZONS = (2**7, 2**9, 2**11, 2**13)
@@ -208,7 +210,8 @@ def judge(done: Studies) -> Verdict:
         f" DP-FTRL does at T = {last:g} (slope in T {slopes('line', COVER)}, of DP-FTRL"
         f" {slopes('line', TREE)})"
     )
-    return Verdict(stochastic[max(stochastic)] > 0 and line[last] > 0, tuple(checks), message)
+    better = stochastic[max(stochastic)] > 0 and line[last] > 0
+    return Verdict(judged(better), tuple(checks), message)
 
 
 def growth(done: Studies, study: str, name: str) -> Iterator[Check]:
@@ -299,10 +302,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="oco-ball",
     title="Private online convex optimisation in a ball (Asi et al. 2023, section 5)",
-    claim=(
-        "Limited Updates has less regret than DP-FTRL on stochastic losses, and so have covers on a"
-        " line at epsilon = T^(-1/4)"
-    ),
+    claim=printed_claim("asi2023", "convex"),
     studies=studies,
     judge=judge,
     draw=draw,

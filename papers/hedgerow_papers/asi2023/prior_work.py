@@ -25,6 +25,7 @@ from hedgerow.experiments.experiment import (
     Experiment,
     Studies,
     Verdict,
+    judged,
     lower_end_of_difference,
     spent,
 )
@@ -33,6 +34,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.printed_leader import AgarwalTreeLeader
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.claims import printed_claim
 
 EPSILON, DELTA, HORIZON, EVERY, GAP = 1.0, 1e-6, 8192, 8, 0.3
 EXPERTS = (2, 8, 32, 128, 512)
@@ -147,7 +149,7 @@ def judge(done: Studies) -> Verdict:
         f" where {EPSILON:g} is claimed. Correlated noise (BLT) has less regret than the tree at"
         f" the same budget: {mean(some, BLT):.3g} instead of {mean(some, NOISE):.3g} at d = {some}"
     )
-    return Verdict(all(passed), tuple(checks), message)
+    return Verdict(judged(all(passed)), tuple(checks), message)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -173,10 +175,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="prior-work",
     title="Tree sums, the prior work, against newer algorithms (Agarwal and Singh 2017)",
-    claim=(
-        "at the same budget, tree sums have less regret than the shrinking dartboard for few"
-        " experts, and more for many"
-    ),
+    claim=printed_claim("asi2023", "prior"),
     studies=studies,
     judge=judge,
     draw=draw,

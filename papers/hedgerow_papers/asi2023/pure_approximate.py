@@ -35,10 +35,11 @@ from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.hard.columns import ConsensusColumns, SignEstimation
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate, exponent, welch
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import BARS, footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
 
 EPSILON, DELTA = 0.25, 1e-6
 HORIZONS, QUICK = (500, 1000, 2000), (125, 250)
@@ -239,7 +240,7 @@ def judge(done: Studies) -> Verdict:
         + ", ".join(f"{_share(zeros, APPROXIMATE, epsilon).mean:.2f}" for epsilon in BUDGETS)
         + f" at epsilon = {', '.join(f'{epsilon:g}' for epsilon in BUDGETS)}"
     )
-    return Verdict(all(check.passed for check in claimed), (*claimed, *expected), note)
+    return Verdict(judged(all(check.passed for check in claimed)), (*claimed, *expected), note)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -279,10 +280,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="asi2023-pure-approximate",
     title="Pure and approximate privacy where losses react (Asi et al. 2023, Theorems 9 and 10)",
-    claim=(
-        "with delta = 0 regret is linear in T at constant epsilon; with a delta it is not, but"
-        " 1/(epsilon ln T)^2 rounds can be made worthless"
-    ),
+    claim=printed_claim("asi2023", "delta"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -21,10 +21,11 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate, Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
+from hedgerow_papers.claims import printed_claim
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
 HORIZONS = (1000, 10_000, 100_000, 1_000_000)  # the quick form leaves out the last
@@ -193,7 +194,7 @@ def judge(done: Studies) -> Verdict:
         f" printed constants {grouped.mean:,.0f} (without groups {single.mean:,.0f}), certified"
         f" {ours.mean:,.0f}, guessing {guessing(rounds):,.0f}"
     )
-    return Verdict(all(within) if within else None, tuple(checks), note)
+    return Verdict(judged(all(within)) if within else None, tuple(checks), note)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -228,7 +229,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="asi2023-rates",
     title="Regret of the shrinking dartboard against T and epsilon (Asi et al. 2023, Table 1)",
-    claim="regret of the printed constants on oblivious losses stays within the printed bounds",
+    claim=printed_claim("asi2023", "rates"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -39,10 +39,11 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate, exponent
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
 
 EPSILON, DELTA, EXPERTS, SMALL = 1.0, 1e-6, 100, 0.1
 HORIZONS, COLUMN_HORIZONS = (500, 2000, 8000), (125, 500, 2000)
@@ -225,7 +226,7 @@ def judge(done: Studies) -> Verdict:
     parts = (_judge_laziness(done[FIXED], done[CHASING]), _judge_columns(done[COLUMNS]))
     claimed = [check for claims, _ in parts for check in claims]
     checks = tuple(check for claims, expected in parts for check in (*claims, *expected))
-    return Verdict(all(check.passed for check in claimed), checks, _note(done[COLUMNS]))
+    return Verdict(judged(all(check.passed for check in claimed)), checks, _note(done[COLUMNS]))
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -272,9 +273,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="asi2023-separation",
     title="Fixed losses against losses that react to the plays (Asi et al. 2023, section 4)",
-    claim=(
-        "private regret is sublinear for losses fixed in advance and linear for losses that react"
-    ),
+    claim=printed_claim("asi2023", "separation"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -25,10 +25,19 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.evaluation.statistics import Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+    spent,
+)
 from hedgerow.experiments.pictures import sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA, EXPERTS, HORIZON, QUICK = 1.0, 1e-6, 100, 2048, 512
@@ -118,7 +127,7 @@ def judge(done: Studies) -> Verdict:
     )
     passed = all(check.passed for check in claimed)
     checks = (*claimed, *bound_checks(done), certified)
-    return Verdict(passed, checks, note, tuple(_table(done, privacy) for privacy in SPECS))
+    return Verdict(judged(passed), checks, note, tuple(_table(done, privacy) for privacy in SPECS))
 
 
 def _table(done: Studies, privacy: str) -> TextTable:
@@ -148,10 +157,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="asi2023-table1",
     title="Prior work and new algorithms, by adversary (Asi et al. 2023, Table 1)",
-    claim=(
-        "on stochastic and oblivious losses the new algorithms have less regret than tree sums, at"
-        " the same budget, with and without a delta"
-    ),
+    claim=printed_claim("asi2023", "table1"),
     studies=studies,
     judge=judge,
     draw=draw,

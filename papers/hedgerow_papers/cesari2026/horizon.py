@@ -30,7 +30,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.statistics import Estimate, Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
@@ -172,12 +172,14 @@ def judge(done: Studies) -> Verdict:
             )
         )
     alone = len(flat) // len(CLIENTS)
-    judged = (
+    judged_at = (
         "the published bound, for one player, is below the cost of random guessing at"
         f" {len(printed)} of {alone} points"
     )
     return Verdict(
-        all(flat) and all(printed), tuple(checks), f"{_added(done)}; {_beside(done)}; {judged}"
+        judged(all(flat) and all(printed)),
+        tuple(checks),
+        f"{_added(done)}; {_beside(done)}; {judged_at}",
     )
 
 

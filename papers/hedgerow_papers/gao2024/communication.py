@@ -38,11 +38,20 @@ from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import digits
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+    spent,
+)
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
@@ -165,7 +174,7 @@ def judge(done: Studies) -> Verdict:
         f" allows {last * log(EXPERTS / RHO):.0f}"
     )
     verdict = all(check.passed for check in claimed)
-    return Verdict(verdict, (*claimed, *expected), note, (_table(done),))
+    return Verdict(judged(verdict), (*claimed, *expected), note, (_table(done),))
 
 
 def _table(done: Studies) -> TextTable:
@@ -214,10 +223,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-communication",
     title="Regret against numbers sent (Gao et al. 2024, Theorem 2.6 and Table 1)",
-    claim=(
-        "Fed-SVT sends about m d T / N numbers, and N > 1 costs at most about N ln(d/rho) more"
-        " regret; phases send about m d ln T"
-    ),
+    claim=printed_claim("gao2024", "communication"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -38,6 +38,7 @@ from hedgerow.experiments.experiment import (
     Studies,
     TextTable,
     Verdict,
+    judged,
     lower_end_of_difference,
     spent,
 )
@@ -45,6 +46,7 @@ from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.event_triggered import EventTriggered
 
 EPSILON, EXPERTS = 1.0, 100
@@ -193,7 +195,7 @@ def judge(done: Studies) -> Verdict:
         f" send {less:.0f} times fewer numbers"
     )
     tables = tuple(_table(done, stream, played[stream]) for stream in STREAMS)
-    return Verdict(all(c.passed for c in claimed), (*claimed, *expected), note, tables)
+    return Verdict(judged(all(c.passed for c in claimed)), (*claimed, *expected), note, tables)
 
 
 def _table(done: Studies, stream: str, study: Study) -> TextTable:
@@ -231,10 +233,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-event-trigger",
     title="Signals of single clients instead of fixed exchanges (Gao et al. 2024, section B.1)",
-    claim=(
-        "if clients signal when to change the expert, regret is larger and falls more slowly with"
-        " the number of clients than if losses are added at fixed times"
-    ),
+    claim=printed_claim("gao2024", "trigger"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -12,10 +12,13 @@ ways; we run both.
 In the curved reading regret is measured against the best point, and against the best vertex, which
 is all that a comparison with experts sees. The heights of the figure are not in the text, so no
 number is "published"; nor are b, the clipping bound and the range of means and variances. For b we
-take the largest batches that the records of a phase allow.
+take that of Corollary 1, which is for T_1 = 1, as far as the records of a phase allow, and beside
+it that of Theorem 1.
 
 The printed noise is claimed to cost epsilon. The certificate says 25 epsilon for the linear reading
-(d epsilon / 4), and epsilon for the curved one. So we add certified noise.
+(d epsilon / 4), and epsilon for the curved one. So we add certified noise. There one client has
+nobody to hide its uploads from: it is its own curator and protects what it plays. Ten clients hide
+their uploads from the server.
 """
 
 from __future__ import annotations
@@ -37,21 +40,29 @@ from hedgerow.experiments.experiment import (
     Experiment,
     Studies,
     Verdict,
+    judged,
     lower_end_of_difference,
     spent,
 )
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 
 EPSILON, EXPERTS, TEN = 10.0, 100, 10
 LINEAR, CURVED = "linear", "curved"
-PRINTED, CERTIFIED = "printed noise", "certified noise"
+PRINTED, SMALL, CERTIFIED = "printed noise", "printed noise and small batches", "certified noise"
 FACTOR = 2.5
+LARGEST = FedDPOPEStoch(epsilon=EPSILON, trees=1, batches="corollary")
+THEOREM = FedDPOPEStoch(epsilon=EPSILON, trees=1)
 SPECS = {
-    PRINTED: FedDPOPEStoch(epsilon=EPSILON, trees=1),
-    CERTIFIED: FrankWolfe(epsilon=EPSILON, trust="local", trees=1),
+    PRINTED: {1: LARGEST, TEN: LARGEST},
+    SMALL: {1: THEOREM, TEN: THEOREM},
+    CERTIFIED: {
+        1: FrankWolfe(epsilon=EPSILON, trees=1),
+        TEN: FrankWolfe(epsilon=EPSILON, trust="local", trees=1),
+    },
 }
 
 
@@ -74,8 +85,8 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             _stream(reading, TEN, horizon),
             tuple(
                 Entry(label(noise, m), spec, _stream(reading, m, horizon))
-                for noise, spec in SPECS.items()
-                for m in (1, TEN)
+                for noise, specs in SPECS.items()
+                for m, spec in specs.items()
             ),
             seeds=seeds,
         )
@@ -112,13 +123,16 @@ def against_vertex(study: Study, name: str) -> Estimate:
 
 
 def judge(done: Studies) -> Verdict:
-    checks, notes, below = [], [], []
+    checks, notes, lows, costs = [], [], dict[str, list[float]](), []
     for reading, study in done.items():
-        one, ten = (study.regret(label(PRINTED, m)) for m in (1, TEN))
-        low = lower_end_of_difference(one, ten)
-        below.append(low > 0)
-        checks.append(Check(f"{reading}/{PRINTED}/m=1-above-m={TEN}/lower end", low, ">=", 0.0))
-        notes.append(f"{reading}: one client {one}, each of ten {ten}")
+        for noise in SPECS:
+            one, ten = (study.regret(label(noise, m)) for m in (1, TEN))
+            low = lower_end_of_difference(one, ten)
+            lows.setdefault(noise, []).append(low)
+            if noise != CERTIFIED:
+                text = f"{reading}/{noise}/m=1-above-m={TEN}/lower end"
+                checks.append(Check(text, low, ">=", 0.0))
+            notes.append(f"{reading}, {noise}: one client {one}, each of ten {ten}")
         runs = study.of(label(PRINTED, TEN))
         sent = runs[0].uploaded_scalars + runs[0].broadcast_scalars
         setting = study.config.environment.setting
@@ -129,13 +143,17 @@ def judge(done: Studies) -> Verdict:
     for reading, most in ((LINEAR, EXPERTS / 4), (CURVED, 1.0)):
         built = done[reading].algorithms
         cost = spent(built[label(PRINTED, TEN)])
+        costs.append(cost)
         checks.append(Check(f"{reading}/{PRINTED}/epsilon", cost, ">=", most * EPSILON, EPSILON))
         cost = spent(built[label(CERTIFIED, TEN)])
         checks.append(Check(f"{reading}/{CERTIFIED}/epsilon", cost, "<=", EPSILON))
     vertex = [against_vertex(done[CURVED], label(PRINTED, m)) for m in (1, TEN)]
     notes.append(f"curved, against the best vertex: {vertex[0]} and {vertex[1]}")
     text = f"{'; '.join(notes)}; the heights of the printed figure are not in the paper's text"
-    return Verdict(below[0], tuple(checks), text)
+    text_low = f"{LINEAR}/{CERTIFIED}/m=1-above-m={TEN}/lower end"
+    checks.append(Check(text_low, lows[CERTIFIED][0], "<=", 0.0))  # no speed-up at this size
+    as_printed = min(lows[PRINTED]) > 0 and max(costs) <= EPSILON
+    return Verdict(judged(as_printed, min(lows[CERTIFIED]) > 0), tuple(checks), text)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -158,7 +176,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-figure1",
     title="Fed-DP-OPE-Stoch against Limited Updates (Gao et al. 2024, Figure 1)",
-    claim="ten clients have significantly less regret than one player with Limited Updates",
+    claim=printed_claim("gao2024", "figure1"),
     studies=studies,
     judge=judge,
     draw=draw,

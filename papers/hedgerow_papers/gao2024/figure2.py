@@ -22,12 +22,14 @@ from hedgerow.experiments.experiment import (
     Experiment,
     Studies,
     Verdict,
+    judged,
     lower_end_of_difference,
     spent,
 )
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 EPSILON, EXPERTS, HORIZON = 10.0, 100, 512
@@ -115,7 +117,7 @@ def judge(done: Studies) -> Verdict:
     draws = [figure.algorithms[single].parameters["switches"] for single in players.values()]
     losses = [figure.regret(single).mean for single in players.values()]
     return Verdict(
-        all(separated),
+        judged(all(separated)),
         tuple(checks),
         "the heights of the printed figure are not in the paper's text; one player with the"
         f" {draws[0]} draws of Gao et al. {losses[0]:.0f}, with the {draws[1]} of Asi et al."
@@ -183,7 +185,7 @@ def _draw_seeds(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-figure2",
     title="Fed-SVT against single-player Sparse-Vector (Gao et al. 2024, Figures 2 and 5)",
-    claim="federated regret is significantly below single-player regret for N = 1, 30, 50",
+    claim=printed_claim("gao2024", "figure2"),
     studies=studies,
     judge=judge,
     draw=draw,

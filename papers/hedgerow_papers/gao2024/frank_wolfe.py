@@ -43,8 +43,8 @@ class FedDPOPEStoch(FrankWolfe):
         the printed number, rounded down, as far as the records allow.
     batches
         The printed `batches`. "theorem" (default): b = 2^(p-1) / (p-1)^2 in phase p, rounded up to
-        whole records of every vertex. "corollary": b = 2^(p-1), with which Corollary 1 is proven for
-        T_1 = 1. A phase that has too few records takes the largest batches that fit; for the
+        whole records of every vertex. "corollary": b = 2^(p-1), with which Corollary 1 is proven
+        for T_1 = 1. A phase that has too few records takes the largest batches that fit; for the
         corollary these are all phases.
 
     Guarantee

@@ -4,9 +4,11 @@ Theorem 2.2 of Gao, Huang and Yang 2024 bounds regret per client with local nois
 term that falls like m^(-1/2) and a privacy term that falls like m^(-1/4). The corollary of the
 later version, for losses that are hardly curved and T_1 = 1, has m^(-1/2) in both. We fit slopes on
 log axes, on curved losses with the number of trees that is chosen by default, and on linear losses
-with one tree. Regret is far below the printed orders, and on curved losses much of it comes from
-few steps, not from noise. So there we expect that it falls, and that it stays below the order of
-Theorem 2.2 with every hidden constant 1. On linear losses it should fall at least like m^(-1/4).
+with one tree, all with certified noise: the printed noise costs d epsilon / 4 on linear losses.
+Regret is far below the printed orders, and on curved losses much of it comes from few steps, not
+from noise. So there we expect that it falls. On all of them we expect that it stays below the
+printed order with every hidden constant 1; only where it also falls as fast does the claim hold
+with other constants.
 
 Communication is counted in numbers and compared with the exact formula of the proof, and with the
 printed orders of growth.
@@ -29,17 +31,17 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
+from hedgerow_papers.claims import printed_claim
 
 CLIENTS = (1, 4, 16, 64)
 CURVED, LINEAR = "curved, local", "linear, local, T_1=1"
 CENTRAL = "linear, central, T_1=1"
 SPECS = {
     CURVED: FrankWolfe(epsilon=0.3, trust="local"),
-    LINEAR: FedDPOPEStoch(epsilon=10.0, trees=1),
+    LINEAR: FrankWolfe(epsilon=10.0, trust="local", trees=1),
     CENTRAL: FrankWolfe(epsilon=0.1, trees=1),
 }
 THEOREM, COROLLARY = -0.25, -0.5  # the slopes of the printed privacy terms
@@ -81,20 +83,20 @@ def printed(name: str, setting: Setting) -> tuple[float, float]:
 
 
 def judge(done: Studies) -> Verdict:
-    checks, notes, claims = [], [], []
+    checks, notes, kept = [], [], []
     limits = {CURVED: 0.0, LINEAR: THEOREM, CENTRAL: THEOREM}
     for name, limit in limits.items():
         study, found = done[name], slope(done, name)
         term = THEOREM if name == CURVED else COROLLARY
         checks.append(Check(f"{name}/slope/upper end", found.high, "<=", limit, term))
-        claims.append(found.high <= limit)
+        kept.append(found.high <= term)
         notes.append(f"{name} {found}")
         for m in CLIENTS:
             built, run = study.algorithms[label(name, m)], study.of(label(name, m))[0]
             regret, (order, numbers) = study.regret(label(name, m)), printed(name, built.setting)
-            if name == CURVED:
-                over = regret.mean / order
-                claims.append(over <= 1)
+            over = regret.mean / order
+            if name != CENTRAL:
+                kept.append(over <= 1)
                 checks.append(Check(f"{name}/m={m}/regret over printed order", over, "<=", 1.0))
             sent = run.uploaded_scalars + run.broadcast_scalars
             off = abs(sent - scalars(built.setting, built.server.schedule.plans))  # pyright: ignore[reportAttributeAccessIssue]
@@ -105,7 +107,7 @@ def judge(done: Studies) -> Verdict:
                     f" (printed order {numbers:,.0f})"
                 )
     text = f"slopes with 95 % intervals: {'; '.join(notes)}"
-    return Verdict(all(claims), tuple(checks), text)
+    return Verdict(judged(False, all(kept)), tuple(checks), text)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -132,10 +134,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="frank-wolfe-speedup",
     title="Frank-Wolfe on trees against the number of clients (Gao et al. 2024, Theorem 2.2)",
-    claim=(
-        "with local noise, regret per client falls with the number of clients, at least like"
-        " m^(-1/4) on linear losses, and stays below the order of Theorem 2.2"
-    ),
+    claim=printed_claim("gao2024", "rate"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -10,8 +10,10 @@ Stochastic losses are those of Figure 1 (linear reading), realizable ones those 
 oblivious ones Bernoulli losses with one better expert. The printed communication of Fed-SVT,
 m^2 d T epsilon, is m d T / N for N = 1 / (m epsilon), less than one round here: N is 1.
 
-On stochastic losses the claim is judged with the printed noise: an upload costs d epsilon / 4.
-Uploads that are really epsilon-DP need much more noise, with which ten clients gain nothing here.
+On stochastic losses the printed noise costs d epsilon / 4 for an upload. Uploads that are really
+epsilon-DP need much more noise. There one client is its own curator: it hides what it plays, and
+has no server to hide from. Ten clients gain nothing here (`trust-break-even` says from how many on
+they do), so this row of the table does not hold at the privacy that it claims.
 """
 
 from __future__ import annotations
@@ -35,10 +37,19 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli, GaussianSoftmax
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+    spent,
+)
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
@@ -81,8 +92,8 @@ def _rows() -> tuple[Row, ...]:
     found = []
     for m, name in ((1, "Limited Updates"), (TEN, "Fed-DP-OPE-Stoch")):
         both = {
-            PRINTED: FedDPOPEStoch(epsilon=EPSILON, trees=1),
-            CERTIFIED: FrankWolfe(epsilon=EPSILON, trust="local", trees=1),
+            PRINTED: FedDPOPEStoch(epsilon=EPSILON, trees=1, batches="corollary"),
+            CERTIFIED: FrankWolfe(EPSILON, trust="central" if m == 1 else "local", trees=1),
         }
         found.append(Row(STOCHASTIC, name, m, 0.0, both))
     for delta in (0.0, DELTA):
@@ -134,17 +145,19 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 
 def judge(done: Studies) -> Verdict:
-    claimed, expected = [], []
+    claimed, expected, ours = [], [], []
     for adversary, delta in ((STOCHASTIC, 0.0), (REALIZABLE, 0.0), (REALIZABLE, DELTA)):
         alone, together = (r for r in ROWS if (r.adversary, r.delta) == (adversary, delta))
-        both = ((PRINTED, claimed), (CERTIFIED, expected))
-        for constants, checks in both[:1] if adversary == STOCHASTIC else both:
+        for constants, checks in ((PRINTED, claimed), (CERTIFIED, expected)):
             one, each = (
                 done[adversary].regrets(label(row, constants)) for row in (alone, together)
             )
             name = f"{adversary}/{together.key}/{constants}/below {alone.name}, lower end"
             low = Estimate.of(one - each).low  # a seed has the same law for one client and for ten
-            checks.append(Check(name, low, ">=", 0.0))
+            if constants == CERTIFIED:
+                ours.append(low > 0)
+            gains = (adversary, constants) != (STOCHASTIC, CERTIFIED)
+            checks.append(Check(name, low, ">=" if gains else "<=", 0.0))
     expected += bound_checks(done)
     for row in ROWS:
         name = label(row, CERTIFIED)
@@ -158,9 +171,9 @@ def judge(done: Studies) -> Verdict:
         f" {EPSILON:g} is claimed; with noise that really gives every upload {EPSILON:g}, each of"
         f" {TEN} clients has regret {certified[1]}, and one client {certified[0]}"
     )
-    return Verdict(
-        all(check.passed for check in claimed), (*claimed, *expected), note, (table(done),)
-    )
+    as_printed = all(check.passed for check in claimed) and costs[worst] <= EPSILON
+    holds = judged(as_printed, all(ours))
+    return Verdict(holds, (*claimed, *expected), note, (table(done),))
 
 
 def table(done: Studies) -> TextTable:
@@ -218,7 +231,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-table1",
     title="Regret and communication of all algorithms (Gao et al. 2024, Table 1)",
-    claim="ten clients have less regret than one on stochastic losses and with a perfect expert",
+    claim=printed_claim("gao2024", "speedup"),
     studies=studies,
     judge=judge,
     draw=draw,

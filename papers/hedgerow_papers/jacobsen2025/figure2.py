@@ -16,9 +16,10 @@ import numpy as np
 
 from hedgerow.environments.recorded.hospitals import Hospitals
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import StudyConfig
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.jacobsen2025.table1 import (
     LEADER,
     LEAST_NOISE,
@@ -67,7 +68,9 @@ def judge(done: Studies) -> Verdict:
         above = gains(study, META, inf) - gains(study, LEADER, inf)
         name = f"{state}/mu=inf/gain above RW-FTPL, lower end"
         checks.append(Check(name, Estimate.of(above).low, ">=", 0.0))
-    return Verdict(all(claimed), tuple(checks), f"gain above the best hospital: {', '.join(ends)}")
+    return Verdict(
+        judged(all(claimed)), tuple(checks), f"gain above the best hospital: {', '.join(ends)}"
+    )
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -98,7 +101,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="jacobsen2025-figure2",
     title="Cumulative gain on hospital reports (Jacobsen and Fawaz 2025, Figure 2)",
-    claim="RW-Meta gains more than the best single hospital at low and moderate privacy levels",
+    claim=printed_claim("jacobsen2025", "figure2"),
     studies=studies,
     judge=judge,
     draw=draw,

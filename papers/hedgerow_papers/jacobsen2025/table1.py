@@ -38,11 +38,12 @@ from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.recorded.hospitals import PUBLISHED_WEEKS, Hospitals, Sizes, counted
 from hedgerow.evaluation.statistics import Estimate, Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta
 
 STATES = {"NM": "New Mexico", "PA": "Pennsylvania", "CA": "California"}
@@ -201,7 +202,7 @@ def judge(done: Studies) -> Verdict:
         Check("mean share of best learner", float(np.mean(shares)), ">=", LEAST_MEAN, 0.9)
     )
     better = all(more for _, _, more in above)
-    return Verdict(better, tuple(checks), _note(done, above), tables(done))
+    return Verdict(judged(better), tuple(checks), _note(done, above), tables(done))
 
 
 def tables(done: Studies) -> tuple[TextTable, ...]:
@@ -308,7 +309,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="jacobsen2025-table1",
     title="RW-Meta on hospital reports (Jacobsen and Fawaz 2025, Table 1)",
-    claim="RW-Meta gains significantly more than RW-FTPL in every state at every privacy level",
+    claim=printed_claim("jacobsen2025", "table1"),
     studies=studies,
     judge=judge,
     draw=draw,

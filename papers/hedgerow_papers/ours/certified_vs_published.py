@@ -40,7 +40,7 @@ from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
@@ -210,7 +210,7 @@ def judge(done: Studies) -> Verdict:
         if unconfirmed
         else ""
     )
-    return Verdict(all(claims.values()), tuple(checks), "; ".join([head, *notes]))
+    return Verdict(judged(all(claims.values())), tuple(checks), "; ".join([head, *notes]))
 
 
 def _note(done: Studies, name: str, pair: Pair) -> str:

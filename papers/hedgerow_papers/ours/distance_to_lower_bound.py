@@ -36,7 +36,7 @@ from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Halving, Realizable, Rotating
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
@@ -170,7 +170,7 @@ def judge(done: Studies) -> Verdict:
             f" {now.mean / bound:.2g} times the bound {bound:.3g}; best of all: {best}"
         )
     checks.append(Check("algorithms below the floor of halving", float(len(below)), "<=", 0.0))
-    return Verdict(not below, tuple(checks), "; ".join(notes))
+    return Verdict(judged(not below), tuple(checks), "; ".join(notes))
 
 
 def draw(done: Studies, path: Path) -> None:

@@ -35,13 +35,22 @@ from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSyn
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.round_regret import round_optima
 from hedgerow.evaluation.statistics import Estimate, Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+    spent,
+)
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_mu
 from hedgerow.running_sums.kinds import Kind, factorise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD, published_scale
 from hedgerow_papers.zhang2024.step_search import Trial
 from hedgerow_papers.zhang2024.theory import (
@@ -276,7 +285,7 @@ def judge(done: Studies) -> Verdict:
         notes.append("a printed round can be separated: the dynamic comparator is 0")
     checks += _moving_checks(done[MOVING], notes)
     tables = tuple(excess_table(study, name) for name, study in done.items() if name != MOVING)
-    return Verdict(all(follows), tuple(checks), "; ".join(notes), tables)
+    return Verdict(judged(all(follows)), tuple(checks), "; ".join(notes), tables)
 
 
 def excess_table(study: Study, name: str) -> TextTable:
@@ -364,7 +373,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="zhang2024-figure3",
     title="Logistic regression with correlated noise (Zhang et al. 2024, Figure 3)",
-    claim="correlated noise follows the noiseless run closely, and independent noise does not",
+    claim=printed_claim("zhang2024", "figure3"),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -40,10 +40,19 @@ from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.core.lattice import Array
 from hedgerow.environments.recorded.mnist import MNIST
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+    spent,
+)
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
 
 EPSILON, DELTA, CLIP = 2.0, 1e-3, 1.0
@@ -188,7 +197,8 @@ def judge(done: Studies) -> Verdict:
         tables.append(clip_table(study))
         best = (f"{max(_clipped(study, clip)):.3f} (clip {clip:g})" for clip in CLIPS)
         notes.append(f"best step of each clip: {', '.join(best)}")
-    return Verdict(all(better) if better else None, tuple(checks), "; ".join(notes), tuple(tables))
+    holds = judged(False, all(better)) if better else None  # the printed noise costs far more
+    return Verdict(holds, tuple(checks), "; ".join(notes), tuple(tables))
 
 
 def accuracy_table(done: Studies) -> TextTable:
@@ -253,7 +263,7 @@ def _panels(done: Studies) -> dict[str, dict[str, list]]:
 EXPERIMENT = Experiment(
     id="zhang2024-figure4",
     title="A network for MNIST with correlated noise (Zhang et al. 2024, Figure 4)",
-    claim="with Toeplitz noise (BLT) the accuracy is closer to that without noise",
+    claim=printed_claim("zhang2024", "figure4"),
     studies=studies,
     judge=judge,
     draw=draw,

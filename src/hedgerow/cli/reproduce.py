@@ -16,7 +16,7 @@ from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream, digits
-from hedgerow.experiments.experiment import Check
+from hedgerow.experiments.experiment import Check, claim_words
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 from hedgerow.experiments.reproduce import Outcome, Sent
@@ -54,9 +54,9 @@ def reproduce(
 
     Example: hedgerow reproduce gao2024-figure2
 
-    "reproduces" says whether the paper's claim was confirmed; "passed" says whether our own
-    expectations were met. Exit code 0: passed, 1: a check failed, 2: data are missing for an
-    experiment that you named.
+    "holds" says whether the paper's claim holds: as printed, with other constants, or not.
+    "passed" says whether our own expectations were met. Exit code 0: passed, 1: a check failed, 2:
+    data are missing for an experiment that you named.
     """
     prepare(plugin, data, workers)
     if bool(ids) == all_:
@@ -136,11 +136,10 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
         for row in shown.printed():
             texts.add_row(*row)
         OUT.print(texts)
-    reproduces = WORDS[outcome.verdict.reproduces if judged else None]
+    holds = claim_words(outcome.verdict.holds if judged else None)
     passed = WORDS[outcome.passed]
     OUT.print(
-        f"reproduces the paper's claim: {reproduces}    our expectations hold: {passed}    "
-        f"({outcome.status})"
+        f"the paper's claim: {holds}    our expectations hold: {passed}    ({outcome.status})"
     )
     if outcome.message:
         OUT.print(f"note: {outcome.message}", markup=False)

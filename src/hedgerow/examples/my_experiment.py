@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hedgerow as hr
 from hedgerow.evaluation.plots.lines import plot_regret_against
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
@@ -33,7 +33,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 def judge(done: Studies) -> Verdict:
     """The claim holds if 8 clients have less regret than one; the check asks for a factor of 4."""
     speedup = done["m=1"].regret("private").mean / done["m=8"].regret("private").mean
-    return Verdict(reproduces=speedup > 1, checks=(Check("m=8/speedup", speedup, ">=", 4.0),))
+    return Verdict(holds=judged(speedup > 1), checks=(Check("m=8/speedup", speedup, ">=", 4.0),))
 
 
 def draw(done: Studies, path: Path) -> None:

@@ -14,6 +14,7 @@ from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
 
 Studies = Mapping[str, Study]
+Holds = Literal["as printed", "with other constants", "no"]
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,32 @@ class TextTable:
         return "\n".join([head, "|" + "---|" * len(self.columns), *rest])
 
 
+def judged(as_printed: bool, otherwise: bool = False) -> Holds:
+    """What a claim comes to; `otherwise` says whether it holds with other constants."""
+    return "as printed" if as_printed else "with other constants" if otherwise else "no"
+
+
+def claim_words(holds: Holds | None) -> str:
+    """The verdict on a claim, for readers.
+
+    >>> claim_words("no"), claim_words("as printed")
+    ('does not hold', 'holds as printed')
+    """
+    if holds is None:
+        return "not judged"
+    return "does not hold" if holds == "no" else f"holds {holds}"
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the paper's claim was reproduced, the checks of our expectations, a note and tables.
+    """Whether the paper's claim holds, the checks of our expectations, a note and tables.
 
-    `reproduces` is None where there is no claim that we can test.
+    `holds` is about the claim as printed, under the privacy that it claims, against the right
+    baseline. "with other constants": something near it holds, and the note says what. None: there
+    is no claim that we can test, or a quick run cannot.
     """
 
-    reproduces: bool | None
+    holds: Holds | None
     checks: tuple[Check, ...]
     message: str = ""
     tables: tuple[TextTable, ...] = ()
@@ -88,7 +107,7 @@ class Experiment:
     title
         The heading in the gallery.
     claim
-        The claim that is tested, in one sentence.
+        The claim that is tested: the sentence of the paper, if there is one.
     studies
         Takes `quick` and returns the study configurations by name.
     judge

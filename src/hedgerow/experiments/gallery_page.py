@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.core.text import visible
+from hedgerow.experiments.experiment import claim_words
 from hedgerow.experiments.gallery import Exhibit
 
 MARK = '<meta name="generator" content="hedgerow gallery">'
@@ -107,7 +108,7 @@ def _verdict(outcome: dict[str, Any]) -> str:
         f'<th class="number">{head}</th>' for head in ("published", "obtained", "", "limit")
     )
     text = (
-        f"Reproduces the paper's claim: {_word(outcome['reproduces'])}."
+        f"The paper's claim {claim_words(outcome['holds'])}."
         f" Our expectations hold: {_word(outcome['passed'])}."
     )
     quick = " Quick: fewer seeds, shown but not judged." if outcome["status"] == "quick" else ""
@@ -143,7 +144,7 @@ def _line(exhibit: Exhibit) -> str:
     link = f'<a href="#{escape(exhibit.id)}">{escape(exhibit.id)}</a>'
     return (
         f"<tr><td>{link}</td><td>{escape(exhibit.title)}</td>"
-        f"<td>{_word(exhibit.outcome['reproduces'])}</td>"
+        f"<td>{claim_words(exhibit.outcome['holds'])}</td>"
         f'<td class="{kind}">{state(exhibit)}</td>'
         f'<td class="number">{duration(exhibit.seconds)}</td></tr>'
     )
@@ -157,7 +158,7 @@ def html(exhibits: Sequence[Exhibit], made_by: str) -> str:
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Hedgerow: experiments</title>\n<style>{STYLE}</style>"
     )
-    columns = "<th>experiment</th><th></th><th>reproduces</th><th>expectations</th><th>took</th>"
+    columns = "<th>experiment</th><th></th><th>claim</th><th>expectations</th><th>took</th>"
     lines = "\n".join(map(_line, exhibits))
     listed = (
         f"<table><thead><tr>{columns}</tr></thead><tbody>\n{lines}\n</tbody></table>"

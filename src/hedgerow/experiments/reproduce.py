@@ -97,7 +97,7 @@ class Outcome:
             "id": self.id,
             "status": self.status,
             "message": self.message,
-            "reproduces": self.verdict.reproduces if judged and self.verdict is not None else None,
+            "holds": self.verdict.holds if judged and self.verdict is not None else None,
             "passed": self.passed,
             "run": None if self.folder is None else str(self.folder),
             "checks": [

@@ -512,11 +512,12 @@ def _large_delta(algorithm: Algorithm) -> list[str]:
     if algorithm.setting.horizon is None:
         return []
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
-    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.rounds
-    if not guarantee.protects or delta * vectors < 1:
+    delta, record = guarantee.curve.stated()[1], setting.family.record
+    count = setting.clients * setting.rounds * record.each
+    if not guarantee.protects or delta * count < 1:
         return []
     text = (
-        f"delta = {delta:.3g} is large for {vectors} {setting.family.record.plural}: "
+        f"delta = {delta:.3g} is large for {count} {record.plural}: "
         "it would allow publishing each of them with this probability"
     )
-    return [f"{text}; choose delta well below {1 / vectors:.2g}"]
+    return [f"{text}; choose delta well below {1 / count:.2g}"]
