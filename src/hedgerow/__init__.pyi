@@ -15,6 +15,7 @@ from .algorithms.mixture.private_mixture import Mixture as Mixture
 from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
+from .algorithms.phases.vote_selection import VoteSelection as VoteSelection
 from .algorithms.proven.proven_doubling import ProvenDoubling as ProvenDoubling
 from .algorithms.proven.proven_potential import ProvenPotential as ProvenPotential
 from .algorithms.proven.proven_sparse_vector import ProvenSparseVector as ProvenSparseVector

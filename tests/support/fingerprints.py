@@ -15,6 +15,7 @@ from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
@@ -41,6 +42,7 @@ PINNED: dict[str, AlgorithmSpec] = {
     "phased_selection, local": PhasedSelection(trust="local"),
     "potential": Potential(),
     "random_prefix": RandomPrefix(),
+    "vote_selection": VoteSelection(),
     "shrinking_dartboard": ShrinkingDartboard(),
     "shrinking_dartboard, approximate": ShrinkingDartboard(delta=1e-6),
     "sparse_vector": SparseVector(),

@@ -40,6 +40,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         ),
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
+        "vote_selection": "hedgerow.algorithms.phases.vote_selection:VoteSelection",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
         "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
         "watched_selection": "hedgerow.algorithms.watch.watched_selection:WatchedSelection",

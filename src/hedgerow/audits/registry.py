@@ -29,6 +29,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "running_leader": "hedgerow.audits.cases.running_leader:cases",
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
+        "vote_selection": "hedgerow.audits.cases.votes:cases",
         "walk_leader": "hedgerow.audits.cases.walks:cases",
         "walk_meta": "hedgerow.audits.cases.walks:cases",
         "watched_selection": "hedgerow.audits.cases.watch:watched_cases",

@@ -1,0 +1,75 @@
+"""Audit cases for vote selection: everything of one client is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.algorithms.phases.vote_selection import Likelihood, Voter, VoteServer
+from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict
+from hedgerow.audits.cases.parts import peer_curve
+from hedgerow.core.lattice import Array
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+
+if TYPE_CHECKING:
+    from hedgerow.algorithms.phases.vote_selection import VoteSelection
+
+CLIENTS, ROUNDS = 10, 64
+
+
+@dataclass(frozen=True)
+class Loud(Voter):
+    """The bug: a client is counted twice, so scores reach 2."""
+
+    def opinion(self, losses: Array, rounds: Any) -> np.ndarray:
+        return 2 * super().opinion(losses, rounds)
+
+
+@dataclass(frozen=True)
+class Uncut(Voter):
+    """The bug: scores count standard errors or losses and are not cut to 1."""
+
+    def opinion(self, losses: Array, rounds: Any) -> np.ndarray:
+        plain = super().opinion(losses, rounds)
+        return plain * np.maximum(rounds, 1)[..., None]
+
+
+def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
+    """All clients but one prefer expert 1, and expert 0 is chosen; that client says how rarely."""
+    algorithm = spec.build(Setting(CLIENTS, 2, ROUNDS))
+    voter, server = algorithm.client, algorithm.server
+    assert isinstance(voter, Voter)
+    assert isinstance(server, VoteServer)
+    first = np.zeros((ROUNDS, CLIENTS, 2))
+    first[:, 1:, 0] = 1.0
+    second = first.copy()
+    first[:, 0, 1] = second[:, 0, 0] = 1.0
+    sent = tuple(
+        CurrentExpert(server.wait(k), int(k == 0), k) for k in range(len(server.times) + 1)
+    )
+    quiet = replace(
+        server,
+        selections=tuple(replace(one, epsilon=1.25 * one.epsilon) for one in server.selections),
+    )
+
+    def case(
+        name: str, voter: Voter, server: VoteServer, other: Array, expected: Verdict
+    ) -> AuditCase:
+        audited: Algorithm = replace(
+            algorithm, client=voter, server=server, log_likelihood=Likelihood(voter, server)
+        )
+        curve = peer_curve(algorithm)
+        return AuditCase(name, WHOLE, audited, curve, first, other, (sent,), expected=expected)
+
+    loud, uncut = (kind(voter.experts, voter.scores) for kind in (Loud, Uncut))
+    return (
+        case("null: the same stream twice", voter, server, first, "holds"),
+        case("everything of one client", voter, server, second, "holds"),
+        case("four fifths of the noise", voter, quiet, second, "violated"),
+        case("a client counted twice", loud, server, second, "violated"),
+        case("scores not cut", uncut, server, second, "violated"),
+    )
