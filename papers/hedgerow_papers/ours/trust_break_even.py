@@ -1,0 +1,174 @@
+"""From how many clients on does sharing without a trusted server pay?
+
+A client that learns alone is its own curator: it hides what it plays, and needs little noise. A
+client that shares without a trusted server hides a whole vector of d losses, with noise that grows
+like d (pure) or like the root of d (Gaussian), and this noise is averaged over m clients. So
+sharing pays from some m on, which is the break-even. There are two of them:
+
+* against learning alone under privacy, and
+* against learning alone without privacy.
+
+All are phased selection, so one theorem bounds them all; without privacy its epsilon is so large
+that noise is nothing. The certified break-even is the least m at which the proven bound of sharing
+is below that of learning alone. Where noise is nearly the whole cost it grows like d^2 (pure) and
+like d (Gaussian), up to logarithms. But sharing also divides what chance costs, so for few experts
+it is lower, and grows more slowly. The measured break-even is where the curves of regret cross; it
+is taken between two neighbouring m on log axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import exp, log
+from pathlib import Path
+
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.core.environment import Environment
+from hedgerow.core.setting import Setting
+from hedgerow.environments.drawn.stochastic import Bernoulli
+from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.pictures import footer, is_quick
+from hedgerow.studies.config import Entry, StudyConfig
+
+EPSILON, DELTA, GAP = 0.5, 1e-6, 0.2
+WIDTHS, HORIZON = (8, 16, 32), 512
+CLIENTS = (1, 4, 16, 64, 256, 1024)
+PRIVATE, OPEN = "alone, private", "alone, not private"
+PURE, GAUSSIAN = "together, pure", "together, Gaussian"
+ALONE = {PRIVATE: PhasedSelection(EPSILON), OPEN: PhasedSelection(1e6)}
+TOGETHER = {
+    PURE: PhasedSelection(EPSILON, trust="local"),
+    GAUSSIAN: PhasedSelection(EPSILON, DELTA, trust="local", report="gaussian"),
+}
+LARGE = (64, 128, 256, 512, 1024, 2048)  # numbers of experts where noise is nearly the whole cost
+MOST = 2**40
+
+
+def label(name: str, clients: int) -> str:
+    return f"{name}/m={clients}"
+
+
+def _stream(clients: int, width: int) -> Environment:
+    return Bernoulli(clients=clients, experts=width, horizon=HORIZON, mean=0.5, gap=GAP)
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    clients = CLIENTS[:3] if quick else CLIENTS
+    return {
+        f"d={width}": StudyConfig(
+            f"Sharing without trust, epsilon = {EPSILON:g}, d = {width}, T = {HORIZON}",
+            _stream(1, width),
+            (
+                *(Entry(name, spec) for name, spec in ALONE.items()),
+                *(
+                    Entry(label(name, m), spec, _stream(m, width))
+                    for name, spec in TOGETHER.items()
+                    for m in clients
+                ),
+            ),
+            seeds=3 if quick else 40,
+        )
+        for width in (WIDTHS[:1] if quick else WIDTHS)
+    }
+
+
+def certified(name: str, than: str, width: int) -> int:
+    """The least m at which the proven bound of sharing is below that of learning alone.
+
+    >>> certified(PURE, PRIVATE, 8) <= certified(PURE, OPEN, 8)
+    True
+    """
+    alone = ALONE[than].build(Setting(1, width, HORIZON)).regret_at_most
+
+    def pays(clients: int) -> bool:
+        return TOGETHER[name].build(Setting(clients, width, HORIZON)).regret_at_most <= alone
+
+    high = 1
+    while not pays(high) and high < MOST:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high
+
+
+def crossing(curve: Mapping[int, Estimate], alone: float) -> float:
+    """Where a falling curve of regret crosses a level, on log axes; infinite if it does not."""
+    places = sorted(curve)
+    if curve[places[0]].mean <= alone:
+        return float(places[0])
+    for low, high in pairwise(places):
+        if curve[high].mean <= alone:
+            above, below = log(curve[low].mean / alone), log(alone / max(curve[high].mean, 1e-9))
+            return exp(log(low) + (log(high) - log(low)) * above / (above + below))
+    return float("inf")
+
+
+def measured(done: Studies, name: str, than: str, width: int) -> float:
+    study = done[f"d={width}"]
+    clients = [e.environment.setting.clients for e in study.config.algorithms if e.environment]
+    curve = {m: study.regret(label(name, m)) for m in clients}
+    return crossing(curve, study.regret(than).mean)
+
+
+def growth(name: str) -> float:
+    """The exponent with which the certified break-even grows in d, where noise is nearly all."""
+    points = {float(d): [float(certified(name, OPEN, d))] * 2 for d in LARGE}
+    return exponent(points).mean
+
+
+def judge(done: Studies) -> Verdict:
+    widths = [int(name[2:]) for name in done]
+    checks, rows = [], []
+    for width in widths:
+        study = done[f"d={width}"]
+        costs = [spent(study.algorithms[label(name, CLIENTS[0])]) for name in TOGETHER]
+        checks.append(Check(f"d={width}/largest certified epsilon", max(costs), "<=", EPSILON))
+        for than in ALONE:
+            for name in TOGETHER:
+                seen, proven = measured(done, name, than, width), certified(name, than, width)
+                text = f"d={width}/{name}, {than}"
+                checks.append(
+                    Check(f"{text}/break-even, limit four times", seen, "<=", 4.0 * proven)
+                )
+                rows.append((str(width), than, name, f"{seen:.3g}", f"{proven:,}"))
+    if not is_quick(done, studies):
+        for name, low, high in ((PURE, 1.7, 2.1), (GAUSSIAN, 0.8, 1.1)):
+            found = growth(name)
+            checks.append(Check(f"{name}/exponent of d", found, ">=", low))
+            checks.append(Check(f"{name}/exponent of d, most", found, "<=", high))
+    columns = ("experts", "compared with", "sharing", "measured", "from the bounds")
+    table = TextTable("clients from which sharing pays", columns, tuple(rows))
+    note = "; ".join(f"d = {r[0]}: {r[2]} beats {r[1]} from m = {r[3]} on" for r in rows[-4:])
+    return Verdict(None, tuple(checks), note, (table,))
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots.lines import plot_regret_against
+
+    width = int(list(done)[-1][2:])
+    study = done[f"d={width}"]
+    clients = sorted(
+        {e.environment.setting.clients for e in study.config.algorithms if e.environment}
+    )
+    points = {
+        name: {float(m): study.regret(label(name, m)) for m in clients} for name in TOGETHER
+    } | {name: {float(m): study.regret(name) for m in clients} for name in ALONE}
+    title = f"Sharing without a trusted server (epsilon = {EPSILON:g}, d = {width}, T = {HORIZON})"
+    plot_regret_against(points, path, title, "clients", note=footer(done, studies))
+
+
+EXPERIMENT = Experiment(
+    id="trust-break-even",
+    title="From how many clients on sharing without a trusted server pays",
+    claim=(
+        "none published; the number of clients from which sharing beats learning alone grows about"
+        " like d^2 with pure reports and about like d with Gaussian ones"
+    ),
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)
