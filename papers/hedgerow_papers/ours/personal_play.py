@@ -46,7 +46,7 @@ Kind = Literal["biases", "other models", "waves", "drift"]
 PUBLIC, ALONE, AT_HOME = "private, public combination", "alone, not private", "private, at home"
 MARGIN, ROUNDS = 0.02, 2.0  # of the loss alone, or rounds of the plain average
 LARGEST = 2.0**20
-SEEDS, QUICK_SEEDS = 10, 2
+SEEDS, QUICK_SEEDS = 20, 2
 
 
 @dataclass(frozen=True, kw_only=True)

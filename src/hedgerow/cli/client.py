@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from hedgerow.core.certificate import Guarantee
     from hedgerow.core.protocol import Algorithm
     from hedgerow.deployment.account import Account
-    from hedgerow.deployment.home import Joined
+    from hedgerow.deployment.home import Home, Joined
+    from hedgerow.deployment.http_client import Route
+    from hedgerow.deployment.learner import ClientLearner
     from hedgerow.deployment.manifest import Manifest
 
 HomeFolder = Annotated[
@@ -70,6 +72,14 @@ Unencrypted = Annotated[
         "--unencrypted",
         envvar="HEDGEROW_CLIENT_UNENCRYPTED",
         help="Allow http:// to another machine, if the network encrypts by itself.",
+    ),
+]
+Csv = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="Your own CSV or Parquet file, or a folder of them, as the study describes it.",
     ),
 ]
 PATIENCE = 30.0  # seconds that `join` waits for a server
@@ -149,6 +159,7 @@ def join(
             "--server-key", metavar="HEX", help="The server's public key, from a source you trust."
         ),
     ],
+    csv: Csv = None,
     yes: Annotated[bool, typer.Option("--yes", help="Join without asking.")] = False,
     seeded: Annotated[
         bool,
@@ -169,20 +180,50 @@ def join(
     Example: hedgerow client join https://study.example.org:8420 --data ward-3 --server-key HEX
 
     The algorithm is built again on this machine from the choices in the server's manifest. Any
-    difference, down to the last bit of a noise scale, is refused by name. Joining again after an
-    interruption costs nothing more.
+    difference, down to the last bit of a noise scale, is refused by name. With --csv so is a file
+    that lacks a column. Joining again after an interruption costs nothing more.
     """
     prepare(plugin)
-    from hedgerow.core.errors import Interrupted, InvalidValue
-    from hedgerow.deployment.client import StudyClient
     from hedgerow.deployment.home import Home
-    from hedgerow.deployment.http_client import HttpLink, Route
+    from hedgerow.deployment.http_client import Route
 
     place = Home(home)
-    account = place.account(data)
     route = Route(url, ca, certificate, certificate_key, proxy, unencrypted=unencrypted)
+    manifest, name, folder = _join(place, data, route, server_key, csv, yes, seeded)
+    words = place.account(data).spent_words()
+    if json:
+        print_json(
+            {"study": manifest.digest.hex(), "title": manifest.title, "client": name}
+            | {"folder": str(folder), "spent": words, "private": manifest.private}
+        )
+        return
+    _print(f"joined {manifest.title} as {name}; {words} is spent")
+    several = len(list(place.joined(data))) > 1
+    which = f" --study {folder.name}" if several else ""
+    _print(f"go on with: hedgerow client run --data {data}{which}")
+
+
+def _join(
+    place: Home,
+    data: str,
+    route: Route,
+    server_key: str,
+    csv: Path | None,
+    yes: bool,
+    seeded: bool = False,
+) -> tuple[Manifest, str, Path]:
+    """Join a study; return its manifest, the client's name in it, and the folder of its ledger."""
+    from hedgerow.core.errors import Interrupted, InvalidValue
+    from hedgerow.deployment.client import StudyClient
+    from hedgerow.deployment.http_client import HttpLink
+
+    account = place.account(data)
 
     def agree(manifest: Manifest, algorithm: Algorithm, cost: Guarantee | None) -> bool:
+        if csv is not None:
+            from hedgerow.deployment.own_file import OwnFile
+
+            OwnFile(csv, manifest)
         for line in manifest.words():
             _say(line)
         _say(f"server key {manifest.server}")
@@ -205,10 +246,10 @@ def join(
             study = StudyClient.join(
                 account, link, server_key=server_key, agree=agree, seeded=seeded
             )
-            manifest, folder = study.manifest, study.folder
             with closing(study):
-                place.keep_route(folder, route)
+                place.keep_route(study.folder, route)
                 study.advance()  # the server gets the signature
+                return study.manifest, study.name, study.folder
     except (KeyboardInterrupt, typer.Abort) as stop:
         words = account.spent_words()
         if words == before:
@@ -216,22 +257,27 @@ def join(
         raise Interrupted(
             f"Interrupted, but charged: {words} is spent. Join again to go on, at no further cost."
         ) from stop
-    words = account.spent_words()
-    if json:
-        print_json(
-            {"study": manifest.digest.hex(), "title": manifest.title, "client": study.name}
-            | {"folder": str(folder), "spent": words, "private": manifest.private}
-        )
-        return
-    _print(f"joined {manifest.title} as {study.name}; {words} is spent")
-    several = len(list(place.joined(data))) > 1
-    which = f" --study {folder.name}" if several else ""
-    _print(f"go on with: hedgerow client run --data {data}{which}")
 
 
 def run(
     data: Chosen = None,
     study: Study = "",
+    csv: Csv = None,
+    server_key: Annotated[
+        str | None,
+        typer.Option(
+            "--server-key", metavar="HEX", help="Join the study at --url first, if none is joined."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --server-key: do not ask.")] = False,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            help="With --csv: seconds until it is read again, to the end.",
+        ),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -263,9 +309,9 @@ def run(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Play a study that was joined, for an application on this machine.
+    """Play a study that was joined, from a file or for an application on this machine.
 
-    Example: hedgerow client run --data ward-3
+    Example: hedgerow client run --data ward-3 --csv ward-3.csv
 
     The application writes JSON lines to standard input and reads one line of reply for each:
 
@@ -273,6 +319,10 @@ def run(
     {"do": "observe", "round": 0, "losses": [0.1, 0.7]} gives {"round": 1, "over": false}; instead
     of losses, "absent": true if the study allows it. {"do": "status"} gives the progress, without
     losses. A wrong request gives {"error": "..."} and changes nothing.
+
+    With --csv no application is needed: rounds are played from a file, and lines of CSV say which
+    expert to follow in each round, or the combined forecast. At the end of the file it prints what
+    to follow next and stops; start it again when there are new rows, or use --every.
 
     With --port the same requests are GET /predict, POST /observe and GET /status, with the header
     "Authorization: Bearer TOKEN", and / is the client's own page. The token is in the printed file,
@@ -283,7 +333,7 @@ def run(
     prepare(plugin)
     from dataclasses import replace
 
-    from hedgerow.core.errors import Interrupted
+    from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.application import (
         TOKEN,
         Application,
@@ -293,19 +343,19 @@ def run(
     )
     from hedgerow.deployment.database import FATAL, LedgerFailed
     from hedgerow.deployment.home import Home
+    from hedgerow.deployment.http_client import Route
     from hedgerow.deployment.logs import start_logs
     from hedgerow.deployment.pages.own import client_pages
 
     place = Home(home)
-    found = place.one(data, study)
-    given: dict[str, Any] = {
-        "url": url,
-        "ca": ca,
-        "certificate": certificate,
-        "key": certificate_key,
-    }
-    given |= {"proxy": proxy, "unencrypted": unencrypted or None}
+    given: dict[str, Any] = {"url": url, "ca": ca, "certificate": certificate}
+    given |= {"key": certificate_key, "proxy": proxy, "unencrypted": unencrypted or None}
     changed = {name: value for name, value in given.items() if value is not None}
+    if server_key is not None and not list(place.joined(data, study)):
+        if data is None or url is None:
+            raise InvalidValue("To join a study first, give --data and --url with --server-key.")
+        _join(place, data, Route(**changed), server_key, csv, yes)
+    found = place.one(data, study)
     start_logs(log)
     try:
         learner = place.open(found, replace(found.route(), **changed))
@@ -313,7 +363,9 @@ def run(
         raise Interrupted("Stopped before the first request. Start again to go on.") from stop
     application = Application(learner)
     try:
-        if port is None:
+        if csv is not None:
+            _play(learner, csv, every)
+        elif port is None:
             answer_lines(application, sys.stdin, sys.stdout)
         else:
             chosen = os.environ.get("HEDGEROW_CLIENT_TOKEN")
@@ -467,6 +519,19 @@ def _document(account: Account) -> dict[str, Any]:
 
 def _print(line: str) -> None:
     OUT.print(line, markup=False, soft_wrap=True)
+
+
+def _play(learner: ClientLearner, csv: Path, every: float | None) -> None:
+    """Play the rounds of a file, and print what to follow in each."""
+    from hedgerow.deployment.own_file import OwnFile, play_file
+
+    if not play_file(learner, OwnFile(csv, learner.client.manifest), _print_now, every):
+        _say(f"no more rows; start again from round {learner.round}")
+
+
+def _print_now(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _say(line: str) -> None:

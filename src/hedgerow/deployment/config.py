@@ -11,6 +11,14 @@ epsilon = 1.0
 experts = 20
 horizon = 365
 
+names = ["persistence", ...]  # optional: the experts, in order
+
+[file]               # optional: what each client's own file has (`hedgerow client run --csv`)
+round = "date"
+first = 2026-01-05   # the first round
+target = "measured"
+largest_error = 50.0
+
 [clients]            # what `hedgerow client init` prints at each client
 north = "6f5a..."
 south = "03c1..."
@@ -31,15 +39,17 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.combination import PublicForecasts
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect, nearest, one_of, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
+from hedgerow.deployment.own_file import COMBINED, FileForm
 from hedgerow.studies.config import read_toml
 from hedgerow.studies.typed import typed
 
-KEYS = ("title", "closing", "features", "algorithm", "setting", "clients", "server")
+KEYS = ("title", "closing", "features", "algorithm", "setting", "file", "clients", "server")
 SERVER = "HEDGEROW_SERVER_"
 SECONDS = ("wait", "slow", "close_after")
 FILES = ("folder", "anchor", "certificate", "certificate_key", "client_ca")
@@ -150,7 +160,9 @@ class ServeConfig:
         The name of the algorithm and its choices.
     setting
         Experts and rounds of the game, its family unless losses are in [0, 1], and names of the
-        experts, if pages are to show them.
+        experts, in order, if pages are to show them.
+    file
+        What the file of every client has, for `hedgerow client run --csv`.
     clients
         The public key of each client by name, in hexadecimal digits.
     closing
@@ -169,6 +181,7 @@ class ServeConfig:
     closing: str = "wait"
     features: tuple[str, ...] = ()
     options: ServerOptions = ServerOptions()
+    file: FileForm | None = None
 
     def manifest(self, server: str, seed: int | None = None) -> Manifest:
         """The manifest of the study, for the server with this public key."""
@@ -178,14 +191,24 @@ class ServeConfig:
             choices=self.choices,
             experts=self.setting.experts,
             horizon=self.setting.horizon,
-            family=self.setting.family,
+            family=self._family,
             names=self.setting.names,
+            file=self.file,
             features=self.features,
             closing=self.closing,
             server=server,
             roster=self.clients,
             seed=seed,
         )
+
+    @property
+    def _family(self) -> str | None:
+        """The family; where forecasts from files are combined, by default their absolute error."""
+        families = ALGORITHMS[self.algorithm].traits.families
+        combines = any(issubclass(kind, PublicForecasts) for kind in families)
+        if self.setting.family is None and self.file is not None and combines:
+            return COMBINED
+        return self.setting.family
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> ServeConfig:
@@ -238,6 +261,7 @@ def from_table(
         text["closing"],
         tuple(features),
         options,
+        None if "file" not in table else FileForm.read(_table(table, "file")),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ class ClientLearner:
     def observe(
         self,
         round_number: int,
-        losses: npt.ArrayLike | None,
+        losses: npt.ArrayLike | Mapping[str, float] | None,
         tries: int | None = None,
         about: str | None = None,
     ) -> None:
@@ -147,8 +148,9 @@ class ClientLearner:
         round_number
             The number of the round, from 0. It is `round`, or a round that is already observed.
         losses
-            One number for each expert. None: this client had no case in this round, if the study
-            allows absent clients.
+            One number for each expert, in the order of the manifest, or by name where the manifest
+            names them. None: this client had no case in this round, if the study allows absent
+            clients.
         tries
             As in `predict`, for a round that was not played yet.
         about
@@ -156,7 +158,8 @@ class ClientLearner:
             secret targets. A target is answered once: under another round, or with another value,
             the same name is refused.
         """
-        given = None if losses is None else numbers("losses", losses)
+        ordered = self._ordered(losses) if isinstance(losses, Mapping) else losses
+        given = None if ordered is None else numbers("losses", ordered)
         with self._turn.take():
             self._home.require("client of a study")
             client = self._client
@@ -185,6 +188,17 @@ class ClientLearner:
                     raise self._missed(round_number)
                 client.play()
             client.observe(reports, found, target)
+
+    def _ordered(self, losses: Mapping[str, float]) -> list[float]:
+        """Losses by name in the order of the manifest; another set of names is refused."""
+        names = self._client.manifest.setting.get("names")
+        if names is None:
+            raise InvalidValue("The manifest of this study does not name its experts. Give a list.")
+        for name in (*names, *losses):
+            if (name in names) is not (name in losses):
+                which = "is missing" if name in names else "is not in the manifest"
+                raise InvalidValue(f"The loss of {name!r} {which}; experts: {', '.join(names)}.")
+        return [losses[name] for name in names]
 
     def _target(self, about: str | None, absent: bool) -> bytes | None:
         """What the ledger calls the target; there is one if a part of the records is public."""

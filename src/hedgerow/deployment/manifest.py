@@ -19,15 +19,18 @@ from typing import Any
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import LEDGERS, Guarantee, with_public_mask
+from hedgerow.core.combination import PublicForecasts
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.family_text import family_of
+from hedgerow.core.losses import Family
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import expect
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.keys import signed_by
+from hedgerow.deployment.own_file import FileForm
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
@@ -63,8 +66,9 @@ class Manifest:
     algorithm, choices
         The registered name and the choices, as in a study file.
     setting
-        `experts`, `horizon` and, unless losses are in [0, 1], `family`. `names` of the experts are
-        optional and public. The number of clients is that of the roster.
+        `experts`, `horizon` and, unless losses are in [0, 1], `family`. `names` of the experts, in
+        order, and `file`, what the file of every client has (`FileForm`), are optional and public.
+        The number of clients is that of the roster.
     features
         What goes beyond the plain game: "absent clients", "sleeping experts".
     closing
@@ -123,6 +127,7 @@ class Manifest:
         choices: Mapping[str, Any] | None = None,
         family: str | None = None,
         names: Sequence[str] | None = None,
+        file: FileForm | None = None,
         features: tuple[str, ...] = (),
         closing: str = "wait",
         seed: int | None = None,
@@ -134,6 +139,7 @@ class Manifest:
         """
         wide: dict[str, Any] = {} if family is None else {"family": family}
         wide |= {} if names is None else {"names": list(names)}
+        wide |= {} if file is None else {"file": file.to_dict()}
         found = cls(
             title=title,
             algorithm=algorithm,
@@ -208,6 +214,11 @@ class Manifest:
         return self.seed is None
 
     @property
+    def family(self) -> Family:
+        """What a record is charged by."""
+        return family_of(str(self.setting["family"])) if "family" in self.setting else LOSSES
+
+    @property
     def plays(self) -> frozenset[Feature]:
         """What goes beyond the plain game."""
         return frozenset(Feature(name) for name in self.features)
@@ -220,11 +231,20 @@ class Manifest:
         lines = [
             f"{self.title} ({self.digest.hex()[:16]})",
             f"{self.algorithm}, {size}, {'no limit on' if rounds is None else rounds} rounds",
+            *self._compared(),
             *self.resolved["guarantees_in_words"],
             *self._protected(),
             f"if a client is silent, {rule_of(self.closing).words}",
         ]
         return lines if self.private else [*lines, NOT_PRIVATE]
+
+    def _compared(self) -> list[str]:
+        """What is compared: the experts by name and order, what a round and a loss are."""
+        names, file = self.setting.get("names"), self.setting.get("file")
+        lines = [] if names is None else [f"experts, in this order: {', '.join(names)}"]
+        if file is None:
+            return lines
+        return lines + FileForm.read(file).words(isinstance(self.family, PublicForecasts))
 
     def _protected(self) -> list[str]:
         """The change that is hidden, and all that is declared about the data and not checked."""
@@ -262,10 +282,10 @@ def _check_form(manifest: Manifest) -> None:
         expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
     needed = {"experts", "horizon"}
     expect(
-        needed <= set(manifest.setting) <= {*needed, "family", "names"},
+        needed <= set(manifest.setting) <= {*needed, "family", "names", "file"},
         "setting",
         sorted(manifest.setting),
-        f"to have {sorted(needed)}, and nothing else but family and names",
+        f"to have {sorted(needed)}, and nothing else but family, names and file",
     )
     names = manifest.setting.get("names")
     if names is not None:
@@ -273,6 +293,9 @@ def _check_form(manifest: Manifest) -> None:
         wrong = unfit_names(names)
         fits = not wrong and len(names) == manifest.setting["experts"]
         expect(fits, "names", wrong or len(names), "to be one short, different text per expert")
+    if "file" in manifest.setting:
+        form = FileForm.read(manifest.setting["file"])
+        form.check(names, isinstance(manifest.family, PublicForecasts))
     for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
         given = getattr(manifest, name)
         expect(type(given) is kind, name, given, f"to be of type {kind.__name__}")
@@ -328,8 +351,7 @@ def spec_of(manifest: Manifest) -> AlgorithmSpec:
 def build(manifest: Manifest) -> Algorithm:
     """Build the algorithm from the choices, certified for exact noise, or refuse it by name."""
     spec = spec_of(manifest)
-    size = manifest.setting
-    family = family_of(str(size["family"])) if "family" in size else LOSSES
+    size, family = manifest.setting, manifest.family
     setting = Setting(len(manifest.roster), size["experts"], size["horizon"], family=family)
     plays = manifest.plays
     built = private_algorithm(spec, setting, *(feature in plays for feature in PLAYED))

@@ -30,6 +30,7 @@ from hedgerow.deployment.database import hooked
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.own_file import FileForm
 from hedgerow.deployment.server import DROPPED, KEY, StudyServer, Wait
 from hedgerow.deployment.server_ledger import NoStudy
 from hedgerow.engines.loop import Engine
@@ -445,6 +446,8 @@ def small_study(
     choices: Mapping[str, Any] | None = None,
     seed: int | None = 0,
     family: str | None = None,
+    names: Sequence[str] | None = None,
+    file: FileForm | None = None,
     features: Sequence[str] = (),
     budget: str = "10",
     closing: str = "wait",
@@ -464,7 +467,7 @@ def small_study(
         The registered name and its choices.
     seed
         The seed of the noise; None: secure noise, and every account is charged.
-    family, features
+    family, names, file, features
         As in `Manifest`.
     budget
         The epsilon of every account; its delta is 0.001.
@@ -483,10 +486,10 @@ def small_study(
     >>> study.close()
     """
     out = Path(folder)
-    names = [f"client-{i:03d}" for i in range(clients)]
+    parties = [f"client-{i:03d}" for i in range(clients)]
     accounts = [
         Account.make(out / f"data-{name}", name=name, epsilon=budget, delta="0.001")
-        for name in names
+        for name in parties
     ]
     manifest = Manifest.make(
         title="A simulated study",
@@ -495,8 +498,10 @@ def small_study(
         experts=experts,
         horizon=horizon,
         family=family,
+        names=names,
+        file=file,
         server=public_hex(load_or_make(out / "server" / KEY)),
-        roster={name: a.public_key for name, a in zip(names, accounts, strict=True)},
+        roster={name: a.public_key for name, a in zip(parties, accounts, strict=True)},
         features=tuple(features),
         closing=closing,
         seed=seed,
