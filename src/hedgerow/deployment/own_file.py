@@ -1,8 +1,8 @@
 """A client's own CSV or Parquet file, played as the manifest of its study says.
 
 The manifest names the columns, what a round is and what losses are. So a file of another client
-with the same columns means the same, and one that lacks a column is refused by name before anything is
-sent. A file may grow while the study goes on, and so may a folder of files.
+with the same columns means the same, and one that lacks a column is refused by name before
+anything is sent. A file may grow while the study goes on, and so may a folder of files.
 """
 
 from __future__ import annotations
