@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from hedgerow.core.block import ABSENT, Block, check
-from hedgerow.core.environment import Environment
+from hedgerow.core.environment import Environment, numbered
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.extras import needs
 from hedgerow.core.noise import SeededNoise
@@ -127,8 +127,9 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
 
 def _expert_names(environment: Environment) -> tuple[str, ...] | None:
     """The names of the experts, if the environment has them and a manifest takes them."""
-    given = getattr(environment, "names", None)
-    return tuple(given) if given and not unfit_names(given) else None
+    given = environment.expert_names
+    made_up = [numbered(noun, len(given)) for noun in ("expert", "coordinate")]
+    return None if given in made_up or unfit_names(given) else given
 
 
 class Launch:
