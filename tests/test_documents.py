@@ -47,7 +47,7 @@ def test_every_cited_proof_exists(name: str) -> None:
     spec = variants()[name]
     algorithm = spec.build(setting_for(spec, 3, 4, 20))
     proofs = [guarantee.proof for guarantee in algorithm.certificate.guarantees]
-    proofs += [] if algorithm.regret_bound is None else [algorithm.regret_bound.proof]
+    proofs += [] if algorithm.claims.regret_bound is None else [algorithm.claims.regret_bound.proof]
     for proof in proofs:
         if proof is not None:
             assert proof.anchor in anchors(PROOFS[proof.file]), f"{proof.words()} does not exist"

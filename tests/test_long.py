@@ -55,6 +55,6 @@ def test_transcripts_follow_the_likelihood(kind: Any) -> None:
     )
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
     transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
-    assert algorithm.log_likelihood is not None
-    expected = np.exp([algorithm.log_likelihood(t, losses) for t in transcripts])
+    assert algorithm.claims.log_likelihood is not None
+    expected = np.exp([algorithm.claims.log_likelihood(t, losses) for t in transcripts])
     guarantees._frequencies_match(algorithm, transcripts, expected, losses, SEEDED, runs=40_000)

@@ -173,7 +173,7 @@ def test_clients_refuse_a_step_that_no_block_has(rounds: int, samples: int, step
     built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
     for exchange in range(2):
         with pytest.raises(hr.InvalidValue, match=rf"Released\..* of exchange {exchange} to be"):
-            built.admit(Released(rounds, np.zeros(3), samples, step), exchange)
+            built.broadcasts.admit(Released(rounds, np.zeros(3), samples, step), exchange)
 
 
 def test_a_report_holds_the_records_of_its_step_once() -> None:
@@ -220,9 +220,9 @@ def test_the_bound_is_certified_for_one_client_and_conditional_for_more() -> Non
     """
     one, two = (hr.Setting(m, 1, 4096, family=HUBER) for m in (1, 2))
     alone, both = (hr.LimitedUpdates(epsilon=1e6).build(setting) for setting in (one, two))
-    assert alone.regret_bound is not None
-    assert alone.regret_bound.covers == "stochastic"
-    assert both.regret_bound is None
+    assert alone.claims.regret_bound is not None
+    assert alone.claims.regret_bound.covers == "stochastic"
+    assert both.claims.regret_bound is None
     assert both.parameters["regret_if_alike"] < alone.regret_at_most
     records = np.zeros((4096, 2, 2))
     records[:, 0] = [1.0, 1.0]
@@ -271,7 +271,7 @@ def test_regret_stays_below_the_bound_and_above_a_false_one(spec: Any) -> None:
         recorder = Recorder(game.setting, points=2)
         counters = hr.simulate(algorithm, game, seed, sinks=[recorder])
         regrets.append(recorder.result("", seed, counters).final_regret)
-    found, proven = Estimate.of(regrets), algorithm.regret_bound
+    found, proven = Estimate.of(regrets), algorithm.claims.regret_bound
     bound = algorithm.parameters["regret_if_alike"] if proven is None else proven.value
     assert found.high < bound
     assert found.low > bound / 20
@@ -309,7 +309,7 @@ def test_a_clip_is_refused_where_it_breaks_the_proof_and_counted_elsewhere() -> 
     game = hr.Regression(clients=2, features=3, horizon=40)
     for spec in (hr.LimitedUpdates(clip=0.5), hr.NoisyFTRL(clip=0.5)):
         built = spec.build(game.setting)
-        assert built.regret_bound is None
+        assert built.claims.regret_bound is None
         assert "regret_if_alike" not in built.parameters
         study = hr.run(game, {"clipped": spec}, seeds=2)
         shares = [float(result.figures["clipped"][-1]) for result in study["clipped"].results]

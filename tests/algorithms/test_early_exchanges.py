@@ -59,7 +59,7 @@ def test_all_paths_agree_and_exchange_as_often_as_printed(name: str) -> None:
             found.add((plays.all_plays().tobytes(), ended.exchanged))
         assert len(found) == 1
         printed = built.parameters["exchanges"]
-        limited = built.switches_left is not None  # it may end before the last round
+        limited = built.shortcuts.switches_left is not None  # it may end before the last round
         assert len(kept.messages) == printed or (limited and len(kept.messages) < printed)
         counts.append(printed)
     assert counts[0] > counts[1]

@@ -322,7 +322,7 @@ def test_gradients_larger_than_declared_are_clipped_and_counted() -> None:
             simplefilter("error")
             study = hr.run(game, {"lying": FrankWolfe(trust="local", trees=2)}, seeds=1)
         assert least <= float(study["lying"].results[0].figures["clipped"][-1]) <= most
-    assert FrankWolfe().build(Setting(3, 4, 40, family=OnSimplex(Huber()))).measures is None
+    assert FrankWolfe().build(Setting(3, 4, 40, family=OnSimplex(Huber()))).claims.measures is None
 
 
 @pytest.mark.parametrize("factor", [np.nan, np.inf, 1e308])

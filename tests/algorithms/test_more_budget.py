@@ -173,7 +173,7 @@ def without_regret(epsilon: float, setting: Setting) -> Algorithm:
     built = hr.Doubling(epsilon=epsilon, first_guess=float(setting.clients)).build(setting)
     assert isinstance(built.server, Guesser)
     server = replace(built.server, since=10**9)
-    return replace(built, server=server, advance=server.advance)
+    return replace(built, server=server, shortcuts=replace(built.shortcuts, advance=server.advance))
 
 
 def test_guesses_without_a_test_of_the_regret_would_be_found() -> None:
@@ -232,7 +232,7 @@ def equal_epochs(epsilon: float, setting: Setting) -> Algorithm:
         delta=0.0,
     )
     built = hr.Potential(epsilon=epsilon).build(setting)
-    return replace(built, server=server, advance=server.advance)
+    return replace(built, server=server, shortcuts=replace(built.shortcuts, advance=server.advance))
 
 
 @pytest.mark.long

@@ -346,7 +346,7 @@ def test_models_that_do_not_fit_are_refused() -> None:
     built = hr.OnlineSGD().build(hr.Setting(2, 1, 4, family=model))
     sent = replace(built.server.open(NoNoise().server())[0], model=np.zeros(2))
     with pytest.raises(InvalidValue, match="model of exchange 0 to be a point of"):
-        built.admit(sent, 0)
+        built.broadcasts.admit(sent, 0)
     with pytest.raises(InvalidValue, match=r"norm at most radius=0\.5"):
         hr.Model(quartic, {"x": 1.0}, features=(1,), radius=0.5)
     with pytest.raises(InvalidValue, match=r"^Expected the label of every \w+ to be in 0\.\.1 \("):
@@ -368,7 +368,10 @@ def test_what_is_not_true_of_a_loss_is_refused() -> None:
     with pytest.raises(InvalidValue, match="Declare radius, the largest norm of the weights"):
         hr.OnlineSGD(steps="convex").build(replace_family(setting, bowl))
     near = replace(bowl, radius=10.0)
-    assert hr.OnlineSGD(steps="convex").build(replace_family(setting, near)).regret_bound is None
+    assert (
+        hr.OnlineSGD(steps="convex").build(replace_family(setting, near)).claims.regret_bound
+        is None
+    )
     assert hr.OnlineSGD(steps="convex", trust="central").build(replace_family(setting, bowl))
     with pytest.raises(InvalidValue, match="inf: no noise"):
         hr.OnlineSGD(epsilon=-1.0)

@@ -373,8 +373,8 @@ def test_likelihoods_of_bugs_speak_of_the_code_that_runs(bug: Any) -> None:
     sent = [[NextBlock(2**k, expert, 2**k) for k, expert in enumerate(key)] for key in keys]
     counts = np.array([found.get(key, 0) for key in keys])
     for judged, right in ((wrong, True), (algorithm, False)):
-        assert judged.log_likelihood is not None
-        expected = np.exp([judged.log_likelihood(said, losses) for said in sent])
+        assert judged.claims.log_likelihood is not None
+        expected = np.exp([judged.claims.log_likelihood(said, losses) for said in sent])
         assert expected.sum() == pytest.approx(1.0)
         assert (stats.chisquare(counts, expected * 2000).pvalue > 1e-4) == right
 
@@ -546,8 +546,8 @@ def test_a_run_that_the_bound_does_not_cover_is_labelled() -> None:
         environment = kind(**frame)
         algorithm = PhasedSelection().build(environment.setting)
         assert environment.traits.adversary == adversary
-        assert algorithm.regret_bound is not None
-        assert covered(algorithm.regret_bound, environment) == (adversary == "stochastic")
+        assert algorithm.claims.regret_bound is not None
+        assert covered(algorithm.claims.regret_bound, environment) == (adversary == "stochastic")
         said = [
             f"this environment has {BOUND_HOLDS_FOR[adversary]}, for which nothing" in note
             for note in notes(algorithm, environment)

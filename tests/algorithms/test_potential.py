@@ -41,7 +41,9 @@ def without_growth(algorithm: Algorithm) -> Algorithm:
     assert isinstance(algorithm.server, Growing)
     weights = replace(algorithm.server.weights, later=())
     server = replace(algorithm.server, weights=weights, growth=1.0, since=10**9)
-    return replace(algorithm, server=server, advance=server.advance)
+    return replace(
+        algorithm, server=server, shortcuts=replace(algorithm.shortcuts, advance=server.advance)
+    )
 
 
 # Epochs

@@ -63,7 +63,7 @@ def test_many_draws_are_composed_by_concentrated_privacy(monkeypatch: pytest.Mon
 
 def test_what_the_bound_covers() -> None:
     for every, covers in ((1, "adaptive"), (4, "oblivious")):
-        bound = hr.PrivateHedge(every=every).build(SETTING).regret_bound
+        bound = hr.PrivateHedge(every=every).build(SETTING).claims.regret_bound
         assert bound is not None
         assert bound.covers == covers
 
@@ -100,6 +100,8 @@ def test_a_false_upload_moves_no_total_beyond_what_losses_can() -> None:
     for false in (2**63 - 1 - 2**19, -(2**62)):
         for honest in (0, 2**20):
             sent = [LossSums(np.array([n, honest])) for n in (false, honest)]
-            added = np.sum([algorithm.bounded(one, rounds=1).losses for one in sent], axis=0)
+            added = np.sum(
+                [algorithm.uploads.bounded(one, rounds=1).losses for one in sent], axis=0
+            )
             _, after = server.aggregate(state, LossSums(added), SeededNoise(0).server())
             assert 0 <= after.totals.min() <= after.totals.max() <= 2 * 2**20

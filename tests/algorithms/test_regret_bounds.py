@@ -60,7 +60,7 @@ def unavoidable(algorithm: Algorithm, environment: Environment) -> float:
 
 def too_low(algorithm: Algorithm, environment: Environment) -> bool:
     """Does it say a bound for this environment that cannot be?"""
-    bound = algorithm.regret_bound
+    bound = algorithm.claims.regret_bound
     return (
         bound is not None
         and covered(bound, environment)
@@ -100,7 +100,7 @@ def test_no_bound_lies_below_what_nobody_avoids(name: str) -> None:
     spec = variants()[name]
     if not any(issubclass(Linear, kind) for kind in spec.traits.families):
         pytest.skip(f"{name} plays another loss family")
-    if spec.build(Setting(3, 4, 20)).regret_bound is None:
+    if spec.build(Setting(3, 4, 20)).claims.regret_bound is None:
         pytest.skip(f"{name} has no regret bound")
     printed = type(spec).__module__.startswith("hedgerow_papers")
     louder = [] if printed else [changed(spec, epsilon=5.0)]
@@ -119,16 +119,34 @@ def test_a_bound_that_claims_too_much_is_seen() -> None:
     assert unavoidable(honest, coins) == pytest.approx(28.34, abs=0.01)
     proof = Proof("hedge.md", "regret")
     assert too_low(
-        replace(honest, regret_bound=RegretBound(honest.regret_at_most, "oblivious", proof)), coins
+        replace(
+            honest,
+            claims=replace(
+                honest.claims, regret_bound=RegretBound(honest.regret_at_most, "oblivious", proof)
+            ),
+        ),
+        coins,
     )
     hedge = hr.Hedge().build(coins.setting)
     assert too_low(
-        replace(hedge, regret_bound=RegretBound(hedge.regret_at_most / 2, "adaptive", proof)), coins
+        replace(
+            hedge,
+            claims=replace(
+                hedge.claims, regret_bound=RegretBound(hedge.regret_at_most / 2, "adaptive", proof)
+            ),
+        ),
+        coins,
     )
     columns = GAMES["columns"]
     private = hr.ShrinkingDartboard(epsilon=0.1).build(columns.setting)
     assert unavoidable(private, columns) > 20
-    assert too_low(replace(private, regret_bound=RegretBound(20.0, "adaptive", proof)), columns)
+    assert too_low(
+        replace(
+            private,
+            claims=replace(private.claims, regret_bound=RegretBound(20.0, "adaptive", proof)),
+        ),
+        columns,
+    )
 
 
 # Losses that react
@@ -150,7 +168,7 @@ def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int, last
     assert hedge.regret_at_most == pytest.approx(dartboard.regret_at_most)
     assert [
         b is not None and covered(b, environment)
-        for b in (hedge.regret_bound, dartboard.regret_bound)
+        for b in (hedge.claims.regret_bound, dartboard.claims.regret_bound)
     ] == [True, False]
     assert regret(hedge, environment, 5).high <= hedge.regret_at_most
     assert regret(dartboard, environment, 5).low > dartboard.regret_at_most
@@ -377,7 +395,7 @@ def test_a_learner_whose_experts_sleep_states_no_bound_for_losses_that_do_not_re
     for spec in (hr.ShrinkingDartboard(), hr.PhasedSelection(), hr.RandomPrefix(), hr.Hedge()):
         game: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 64}
         awake, asleep = (hr.Learner(spec, **game, sleeping=may).algorithm for may in (False, True))
-        assert awake.regret_bound is not None
-        kept[asleep.name] = asleep.regret_bound == awake.regret_bound
-        assert kept[asleep.name] or asleep.regret_bound is None
+        assert awake.claims.regret_bound is not None
+        kept[asleep.name] = asleep.claims.regret_bound == awake.claims.regret_bound
+        assert kept[asleep.name] or asleep.claims.regret_bound is None
     assert [name for name, stays in kept.items() if stays] == ["hedge"]  # it is for all reports

@@ -134,13 +134,13 @@ def test_sums_beyond_32_bits_are_exact() -> None:
     records[..., 0], records[..., 1] = 60.0, 1e4
     game = hr.Replay(records, hr.SquaredError(feature_norm=60.0, radius=1e6, target=1e4))
     spec = OnlineSGD(epsilon=inf, clip=60.0, step=1.0)
-    built: Any = spec.build(game.setting).resident
+    built: Any = spec.build(game.setting).shortcuts.resident
     assert built._begin(SeededNoise(0), 3)[0].wide
     plain, fast = (played(spec, game, fused=fused)[1] for fused in (False, True))
     assert np.array_equal(plain.astype(np.float32), fast.astype(np.float32))
     assert plain[-1, 0] == pytest.approx(120.0, rel=1e-4)
     many = hr.Setting(2**19, 1, 3, family=game.family)
-    assert spec.build(many).resident is None
+    assert spec.build(many).shortcuts.resident is None
 
 
 def test_models_are_brought_only_when_somebody_looks() -> None:

@@ -240,7 +240,7 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
     algorithm = Stopping(epsilon=epsilon).build(setting)
     server = algorithm.server
     assert isinstance(server, Selector)
-    assert algorithm.log_likelihood is not None
+    assert algorithm.claims.log_likelihood is not None
     rounds = server.switches + 1
     first = np.zeros((rounds, clients, 100))
     first[1:, :, 0] = 1.0
@@ -251,17 +251,19 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
         CurrentExpert(1, 1, 0),
         *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in range(1, rounds)),
     ]
-    ratio = algorithm.log_likelihood(sent, first) - algorithm.log_likelihood(sent, second)
+    ratio = algorithm.claims.log_likelihood(sent, first) - algorithm.claims.log_likelihood(
+        sent, second
+    )
     assert 0.95 * certified(algorithm) <= ratio <= certified(algorithm)
     halved = Stopping(
         epsilon=2 * epsilon,
         switches=server.switches,
         threshold=server.threshold,
     ).build(setting)
-    assert halved.log_likelihood is not None
-    assert halved.log_likelihood(sent, first) - halved.log_likelihood(sent, second) > certified(
-        algorithm
-    )
+    assert halved.claims.log_likelihood is not None
+    assert halved.claims.log_likelihood(sent, first) - halved.claims.log_likelihood(
+        sent, second
+    ) > certified(algorithm)
 
 
 def test_wrong_choices_are_refused() -> None:

@@ -132,11 +132,11 @@ def test_no_stream_of_a_random_search_is_above_the_bound(clients: int, epsilon: 
 def test_a_known_best_loss_is_covered() -> None:
     setting, best = Setting(10, 16, 256), 2.0
     algorithm = proved(10.0, setting, best_loss=best)
-    assert algorithm.regret_bound is not None
-    assert algorithm.regret_bound.best_loss == best
+    assert algorithm.claims.regret_bound is not None
+    assert algorithm.claims.regret_bound.best_loss == best
     near = hr.NearRealizable(clients=10, experts=16, horizon=256, best_loss=best, law="bernoulli")
-    assert covered(algorithm.regret_bound, near)
-    assert not covered(algorithm.regret_bound, replace(near, best_loss=2.5))
+    assert covered(algorithm.claims.regret_bound, near)
+    assert not covered(algorithm.claims.regret_bound, replace(near, best_loss=2.5))
     losses = np.array(ladder(setting, 8).losses)
     losses[::128, :, 0] = 1.0
     found = regret(algorithm, RecordedArray(losses), 20)
@@ -163,8 +163,11 @@ PROVED: dict[str, Any] = {
 def test_bounds_of_differing_epochs_say_something(name: str, epsilon: float, target: float) -> None:
     found = PROVED[name](epsilon).build(Setting(clients=10, experts=100, horizon=512))
     assert target / 2 < found.regret_at_most <= target
-    assert found.regret_bound.best_loss == 0
-    assert found.regret_bound.proof.words() == "proofs/sparse_vector_regret.md#epochs-that-differ"
+    assert found.claims.regret_bound.best_loss == 0
+    assert (
+        found.claims.regret_bound.proof.words()
+        == "proofs/sparse_vector_regret.md#epochs-that-differ"
+    )
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -329,20 +332,20 @@ def test_the_bound_counts_the_whole_threshold(
 
 def test_other_calibrations_and_games_have_no_bound() -> None:
     setting = Setting(5, 8, 100)
-    assert hr.SparseVector().build(setting).regret_bound is None
+    assert hr.SparseVector().build(setting).claims.regret_bound is None
     algorithm = proved(10.0, setting)
     late = hr.Delayed(of=hr.Realizable(clients=5, experts=8, horizon=100))
-    assert algorithm.in_game(late.traits).regret_bound is None
-    assert algorithm.regret_bound is not None
+    assert algorithm.in_game(late.traits).claims.regret_bound is None
+    assert algorithm.claims.regret_bound is not None
     frame: dict[str, Any] = {"clients": 5, "experts": 8, "horizon": 100}
     for perfect in (hr.Realizable(**frame), hr.Halving(**frame), hr.HiddenExpert(**frame)):
-        assert covered(algorithm.regret_bound, perfect)
+        assert covered(algorithm.claims.regret_bound, perfect)
         assert notes(algorithm, perfect) == []
         losses = perfect.block(perfect.start(0), 100, None)[0].losses
         assert (losses.sum(axis=(0, 1)) == 0).any()
     asleep = hr.Sleeping(of=hr.Realizable(**frame))
     for other in (hr.Bernoulli(**frame), hr.NearRealizable(**frame), asleep):
-        assert not covered(algorithm.regret_bound, other)
+        assert not covered(algorithm.claims.regret_bound, other)
     (said,) = notes(algorithm, hr.Bernoulli(**frame))
     assert "if one expert never loses; this environment promises no such expert" in said
 

@@ -28,7 +28,7 @@ def test_no_client_is_told_from_any_other_with_all_its_data(scores: Any) -> None
     built = hr.VoteSelection(epsilon=2.0, scores=scores, choices=(1, 2, 3)).build(SETTING)
     vectors = [np.array(v, float) for v in product((0, 1), repeat=2)]
     own = [np.stack(rows) for rows in product(vectors, repeat=3)]
-    sent, likelihood = all_transcripts(built, np.zeros((4, 3, 2))), built.log_likelihood
+    sent, likelihood = all_transcripts(built, np.zeros((4, 3, 2))), built.claims.log_likelihood
     assert likelihood is not None
     worst = 0.0
     for others in product(vectors, repeat=2):
@@ -63,7 +63,11 @@ class Wrong(hr.VoteSelection):
     def resolve(self, setting: hr.Setting) -> Algorithm:
         built: Any = super().resolve(setting)
         voter = self.kind(built.client.experts, self.scores)
-        return replace(built, client=voter, log_likelihood=Likelihood(voter, built.server))
+        return replace(
+            built,
+            client=voter,
+            claims=replace(built.claims, log_likelihood=Likelihood(voter, built.server)),
+        )
 
 
 @pytest.mark.parametrize("kind", [Loud, Uncut])

@@ -284,7 +284,7 @@ def test_the_printed_noise_of_the_choice_has_linear_regret() -> None:
     ],
 )
 def test_a_bound_is_stated_only_where_it_is_proven(spec: WalkMeta, proven: bool) -> None:
-    bound = spec.build(hr.Setting(1, 4, 10_000)).regret_bound
+    bound = spec.build(hr.Setting(1, 4, 10_000)).claims.regret_bound
     assert (bound is not None) == proven
     assert bound is None or 0 < bound.value < 10_000
 

@@ -133,7 +133,7 @@ def test_without_noise_nothing_is_promised() -> None:
     algorithm = WalkLeader(mu=inf).build(hr.Setting(2, 3, 10))
     assert algorithm.certificate.trust == "none"
     assert not algorithm.certificate.public.protects
-    assert algorithm.regret_bound is None
+    assert algorithm.claims.regret_bound is None
     with pytest.raises(InvalidValue, match="protects nobody"):
         hr.Learner.private(WalkLeader(mu=inf), clients=2, experts=3, source=hr.SecureNoise())
 
@@ -291,17 +291,17 @@ def test_regret_stays_below_a_bound_that_says_something() -> None:
 def test_a_bound_is_claimed_only_where_it_is_proven() -> None:
     some = Traits(features=frozenset({Feature.SOME_REPORT}))
     silo = WalkLeader(reports="silo").build(SILO)
-    assert silo.regret_bound is not None
-    assert silo.regret_bound.covers == "oblivious"
-    assert silo.in_game(some).regret_bound is None
+    assert silo.claims.regret_bound is not None
+    assert silo.claims.regret_bound.covers == "oblivious"
+    assert silo.in_game(some).claims.regret_bound is None
     slot = WalkLeader(reports="slot").build(hr.Setting(4, 3, 100, deciders=1))
-    assert slot.in_game(some).regret_bound is not None
+    assert slot.in_game(some).claims.regret_bound is not None
     for spec, setting in (
         (WalkLeader(reports="silo", sized=True), SILO),
         (WalkLeader(), hr.Setting(4, 3, 100, deciders=1)),
         (WalkLeader(), hr.Setting(4, 3, None)),
     ):
-        assert spec.build(setting).regret_bound is None
+        assert spec.build(setting).claims.regret_bound is None
 
 
 # Wrong input
@@ -431,7 +431,7 @@ def test_a_silent_silo_does_not_look_good(spec: Any) -> None:
     study = hr.run(game, {"walk": spec(mu=20.0, reports="silo")}, seeds=3)
     assert study["walk"].regret.mean < 0.05 * rounds
     built = spec(mu=1.0, reports="silo").build(game.setting)
-    assert built.in_game(game.traits).regret_bound is None
+    assert built.in_game(game.traits).claims.regret_bound is None
 
 
 def test_a_person_at_several_clients_assumes_that_colluders_are_others() -> None:

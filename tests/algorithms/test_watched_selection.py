@@ -113,10 +113,10 @@ def test_what_is_proven_after_the_game_holds() -> None:
     losses[100:300, :, 0] = losses[300:, :, 1] = 1.0
     environment = RecordedArray(losses)
     algorithm = hr.WatchedSelection(every=1).build(environment.setting)
-    assert algorithm.measures is not None
+    assert algorithm.claims.measures is not None
     above, found = 0, []
     for seed in range(100):
-        (proven,), kept = algorithm.measures(), Everything(wants_messages=False)
+        (proven,), kept = algorithm.claims.measures(), Everything(wants_messages=False)
         proven.marks = (512,)
         simulate(algorithm, environment, seed, sinks=[proven, kept])
         paid = losses[np.arange(512), 0, kept.all_plays()[:, 0]].sum()

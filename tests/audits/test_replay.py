@@ -257,7 +257,9 @@ def test_sums_without_a_law_are_an_envelope() -> None:
             *certificate.guarantees[1:],
         ),
     )
-    summed = replace(algorithm, certificate=hidden, combine="sum")
+    summed = replace(
+        algorithm, certificate=hidden, uploads=replace(algorithm.uploads, combine="sum")
+    )
     assert {loss.seen for loss in losses(summed, 1, 3)} == {False}
 
 
@@ -363,7 +365,9 @@ def test_any_environment_can_be_audited() -> None:
     )
     assert arrays == environments
     case = release_cases(algorithm, *games)[1]
-    likelihood = replace(algorithm, log_likelihood=lambda sent, losses: 0.0)
+    likelihood = replace(
+        algorithm, claims=replace(algorithm.claims, log_likelihood=lambda sent, losses: 0.0)
+    )
     other = replace(case, algorithm=likelihood, method="exact ratio", observer=Observer.PEER)
     with pytest.raises(InvalidValue, match=r"Expected arrays of losses .* got Game"):
         examine(other)

@@ -305,9 +305,9 @@ def test_whoever_follows_the_worst_expert_keeps_no_bound(name: str) -> None:
     """Where the contract applies at all, it could have failed."""
     honest = FORMS[name].build(SETTING)
     outcome = examine("regret below bound", WorstPlayer(FORMS[name]))
-    assert outcome.status == ("not applicable" if honest.regret_bound is None else "broken"), (
-        outcome.detail
-    )
+    assert outcome.status == (
+        "not applicable" if honest.claims.regret_bound is None else "broken"
+    ), outcome.detail
 
 
 def test_a_bound_that_a_guess_would_keep_is_not_counted() -> None:

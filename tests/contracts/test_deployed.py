@@ -13,9 +13,9 @@ from hedgerow.contracts import closing
 from hedgerow.contracts.deployed import as_the_rule_says
 from hedgerow.contracts.outcome import BrokenContract
 from hedgerow.contracts.suite import examine
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec
+from hedgerow.core.limits import ANY_CLOSING, Range
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.deployment.closing import ClosingRule
 
 
@@ -67,7 +67,7 @@ def test_releases_alone_show_a_wrong_rule(
 
 @dataclass(frozen=True)
 class Planted(AlgorithmSpec):
-    """An algorithm with other declarations than its own."""
+    """An algorithm that declares other things of its uploads than its own."""
 
     spec: Any
     changes: Any
@@ -76,7 +76,8 @@ class Planted(AlgorithmSpec):
         return self.resolve(setting)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(self.spec.build(setting), **self.changes)
+        honest = self.spec.build(setting)
+        return replace(honest, uploads=replace(honest.uploads, **self.changes))
 
     def games(self) -> Any:
         return self.spec.games()

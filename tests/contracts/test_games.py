@@ -437,7 +437,8 @@ class Referred(Compiled):
     """Compiled, with the plain algorithm as reference."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(super().resolve(setting), reference=Correlated().build(setting))
+        built = super().resolve(setting)
+        return replace(built, claims=replace(built.claims, reference=Correlated().build(setting)))
 
 
 @pytest.mark.parametrize(("error", "status"), [(1e-12, "holds"), (1e-6, "broken")])
@@ -459,7 +460,8 @@ class Batching(Learning):
 class Batches(Compiled):
     def resolve(self, setting: Setting) -> Algorithm:
         client = Batching(setting.experts, CLIP, self.error)
-        return replace(super().resolve(setting), client=client, advance=None)
+        built = super().resolve(setting)
+        return replace(built, client=client, shortcuts=replace(built.shortcuts, advance=None))
 
 
 @pytest.mark.parametrize(("error", "status"), [(1e-12, "holds"), (1e-6, "broken")])

@@ -14,8 +14,8 @@ from hedgerow.algorithms.walks.walk_leader import LeadingClient
 from hedgerow.contracts.games import built, games_of
 from hedgerow.contracts.lying import lying_servers_learn_no_more
 from hedgerow.contracts.outcome import BrokenContract
-from hedgerow.core.broadcast_range import Allowed, Between, Numbers
 from hedgerow.core.games import Games
+from hedgerow.core.limits import Allowed, Between, Numbers
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.running_sums.filters import FilterState
@@ -40,7 +40,7 @@ def test_no_lie_of_many_learns_more(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_every_field_of_a_broadcast_has_limits(name: str) -> None:
     algorithm = built(FORMS[name], games_of(FORMS[name]).setting)
-    assert set(algorithm.broadcasts) == {f.name for f in fields(algorithm.broadcast)}
+    assert set(algorithm.broadcasts.limits) == {f.name for f in fields(algorithm.broadcasts.kind)}
 
 
 def test_every_form_without_a_trusted_server_is_tried() -> None:
@@ -69,7 +69,12 @@ class Gullible(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
-        return replace(honest, broadcasts={**honest.broadcasts, self.field: self.allowed})
+        return replace(
+            honest,
+            broadcasts=replace(
+                honest.broadcasts, limits={**honest.broadcasts.limits, self.field: self.allowed}
+            ),
+        )
 
 
 class Refusing(LatticeEncoder):
@@ -107,7 +112,11 @@ class Repeating(Gullible):
 
     def resolve(self, setting: Setting) -> Algorithm:
         found: Any = super().resolve(setting)
-        return replace(found, client=Keeping(**found.client.__dict__), advance=None)
+        return replace(
+            found,
+            client=Keeping(**found.client.__dict__),
+            shortcuts=replace(found.shortcuts, advance=None),
+        )
 
 
 ANY_ROUNDS = Between(0, 10**6)
@@ -183,7 +192,12 @@ def test_a_field_without_limits_is_refused() -> None:
     class Silent(Gullible):
         def resolve(self, setting: Setting) -> Algorithm:
             honest = self.inner.build(setting)
-            return replace(honest, broadcasts={"rounds": honest.broadcasts["rounds"]})
+            return replace(
+                honest,
+                broadcasts=replace(
+                    honest.broadcasts, limits={"rounds": honest.broadcasts.limits["rounds"]}
+                ),
+            )
 
     with pytest.raises(BrokenContract, match=r"Leader\.expert may be"):
         lying_servers_learn_no_more(Silent(LEADER, "expert", ANY_ROUNDS))
@@ -192,7 +206,7 @@ def test_a_field_without_limits_is_refused() -> None:
 def test_models_of_the_domain_keep_the_bound_in_24_bits() -> None:
     honest = STEPS.build(ManySteps(STEPS, "model", ANY_ROUNDS).games().setting)
     found = lying_servers_learn_no_more(
-        ManySteps(STEPS, "model", honest.broadcasts["model"]), games=500, clever=cancelling
+        ManySteps(STEPS, "model", honest.broadcasts.limits["model"]), games=500, clever=cancelling
     )
     assert float(found.split("at most ")[1].split()[0]) <= 1
 

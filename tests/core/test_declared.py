@@ -72,8 +72,8 @@ def test_an_environment_may_call_its_fields_what_it_likes() -> None:
     study = hr.run(market, {"private": SparseVector(), "open": FollowTheLeader()}, seeds=2)
     assert study.regret("open").mean < 1
     hedge = hr.Hedge().build(SETTING)
-    assert hedge.regret_bound is not None
-    assert covered(hedge.regret_bound, market)
+    assert hedge.claims.regret_bound is not None
+    assert covered(hedge.claims.regret_bound, market)
 
 
 def test_wrappers_and_drawn_environments_read_traits_alone() -> None:
@@ -307,10 +307,10 @@ def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
     )
     setting = hr.Setting(10, 20, 100)
     proved = hr.ProvenSparseVector(epsilon=10.0).build(setting)
-    assert proved.in_game(away).regret_bound == proved.regret_bound is not None
-    assert proved.in_game(asleep).regret_bound is None
+    assert proved.in_game(away).claims.regret_bound == proved.claims.regret_bound is not None
+    assert proved.in_game(asleep).claims.regret_bound is None
     hedge = hr.Hedge().build(setting)
-    assert hedge.in_game(asleep).regret_bound == hedge.regret_bound is not None
+    assert hedge.in_game(asleep).claims.regret_bound == hedge.claims.regret_bound is not None
     assert hr.Sleeping(of=Realizable()).traits.best_loss is None
     assert hr.Absent(of=Realizable()).traits.best_loss == 0.0
 

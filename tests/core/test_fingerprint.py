@@ -138,16 +138,32 @@ class OtherBroadcast(Broadcast):
     expert: int
 
 
-TYPES = {"upload": OtherUpload, "broadcast": OtherBroadcast}
+TYPES = {"uploads": OtherUpload, "broadcasts": OtherBroadcast}
+COUNTED_CLAIMS = ("regret_bound", "free_noise")
+
+
+def _changes_of(algorithm: Algorithm, part: str) -> Iterator[Any]:
+    """What a field may be instead: for messages another type, or another value of the rest."""
+    value = getattr(algorithm, part)
+    if part in TYPES:
+        yield _with(value, "kind", TYPES[part])
+        for name in {f.name for f in fields(value)} - {"kind"}:
+            yield from (_with(value, name, new) for new in _changes(getattr(value, name)))
+    elif value is not None:
+        yield from _changes(value)
 
 
 @pytest.mark.parametrize("name", PINNED)
 def test_any_change_changes_the_fingerprint(name: str) -> None:
     algorithm = PINNED[name].build(SETTING)
     found = [algorithm.fingerprint()]
-    for part in ("client", "server", *FINGERPRINTED):
-        changes = [TYPES[part]] if part in TYPES else list(_changes(getattr(algorithm, part)))
-        found += [_with(algorithm, part, new).fingerprint() for new in changes]
+    for part in FINGERPRINTED:
+        found += [_with(algorithm, part, new).fingerprint() for new in _changes_of(algorithm, part)]
+    for part in COUNTED_CLAIMS:
+        found += [
+            _with(algorithm, "claims", _with(algorithm.claims, part, new)).fingerprint()
+            for new in _changes(getattr(algorithm.claims, part))
+        ]
     assert len(found) > 60
     assert len(set(found)) == len(found)
 
@@ -157,21 +173,16 @@ def test_a_decider_counts_and_what_adds_nothing_does_not(name: str) -> None:
     algorithm = PINNED[name].build(SETTING)
     print_ = algorithm.fingerprint()
     assert _with(algorithm, "decider", algorithm.client).fingerprint() != print_
-    covered = {"client", "server", "decider", *FINGERPRINTED}
-    rest = {f.name for f in fields(Algorithm)} - covered
-    assert rest == {
-        "switches_left",
-        "advance",
-        "common_play",
-        "common_rounds",
-        "log_likelihood",
-        "measures",
-        "needs",
-        "reference",
-        "resident",
+    assert {f.name for f in fields(Algorithm)} - set(FINGERPRINTED) == {
+        *("needs", "claims", "shortcuts")
     }
-    for part in rest:
+    for part in ("needs", "shortcuts"):
         assert _with(algorithm, part, object()).fingerprint() == print_
+    claims = {f.name for f in fields(algorithm.claims)} - set(COUNTED_CLAIMS)
+    assert claims == {"log_likelihood", "measures", "reference"}
+    for part in claims:
+        changed = _with(algorithm.claims, part, object())
+        assert _with(algorithm, "claims", changed).fingerprint() == print_
 
 
 @dataclass(frozen=True)
@@ -208,7 +219,7 @@ def test_an_empty_slot_and_a_true_cached_value_hide_nothing() -> None:
 
 def test_free_noise_counts() -> None:
     algorithm = PINNED["hedge"].build(SETTING)
-    changed = replace(algorithm, free_noise=frozenset({"start"}))
+    changed = replace(algorithm, claims=replace(algorithm.claims, free_noise=frozenset({"start"})))
     assert changed.fingerprint() != algorithm.fingerprint()
 
 

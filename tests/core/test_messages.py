@@ -307,7 +307,7 @@ def test_every_message_and_state_declares_its_fields(name: str) -> None:
     algorithm, _ = _game(name)
     roles = (algorithm.client, algorithm.server, algorithm.decider)
     states = [type(role).state for role in roles if role is not None]
-    for kind in (algorithm.upload, algorithm.broadcast, *states):
+    for kind in (algorithm.uploads.kind, algorithm.broadcasts.kind, *states):
         for field, forms in layout(kind) if kind is not type(None) else ():
             for form in forms:
                 assert form.tag, f"{kind.__name__}.{field}: declare its dtype (core.layout)"

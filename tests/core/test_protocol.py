@@ -20,6 +20,7 @@ from hedgerow.core.convex import SquaredError
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context
@@ -134,8 +135,8 @@ def _phased(setting: Setting, stuck: bool = False) -> Algorithm:
         Phased(setting.experts),
         ThreeTimes(setting.experts, stuck),
         CERTIFICATE,
-        Value,
-        Number,
+        uploads=Uploads(Value),
+        broadcasts=Broadcasts(Number),
     )
 
 
@@ -250,10 +251,9 @@ def test_deciders_that_are_not_the_reporters() -> None:
         Reporter(),
         Columns(4),
         CERTIFICATE,
-        Value,
-        Number,
+        uploads=Uploads(Value, combine="each"),
+        broadcasts=Broadcasts(Number),
         decider=Listener(4),
-        combine="each",
     )
     plays, messages, counters = _same_everywhere(algorithm, environment)
     assert plays.shape == (21, 2)
@@ -273,12 +273,13 @@ def test_the_sum_of_uploads_is_claimed_only_where_it_is_taken() -> None:
     setting = Silo(np.zeros((5, 4))).setting
     name = next(name for name in CERTIFICATE.channels if name.startswith("Value."))
     claimed = replace(CERTIFICATE, channels={**CERTIFICATE.channels, name: Channel.SUM})
-    given = ("silo", setting, Reporter(), Columns(4), claimed, Value, Number, Listener(4))
-    assert Algorithm(*given, combine="sum").combine == "sum"
+    given = ("silo", setting, Reporter(), Columns(4), claimed)
+    rest = (Broadcasts(Number), Listener(4))
+    assert Algorithm(*given, Uploads(Value), *rest).uploads.combine == "sum"
     with pytest.raises(
         InvalidValue, match=r"only the sum of Value\.value is seen, but combine='each'"
     ):
-        Algorithm(*given, combine="each")
+        Algorithm(*given, Uploads(Value, combine="each"), *rest)
 
 
 @dataclass(frozen=True)
@@ -297,10 +298,9 @@ def test_the_state_of_a_decider_is_the_declared_one() -> None:
         Reporter(),
         Columns(4),
         CERTIFICATE,
-        Value,
-        Number,
+        uploads=Uploads(Value, combine="each"),
+        broadcasts=Broadcasts(Number),
         decider=Tired(4),
-        combine="each",
     )
     with pytest.raises(BrokenContract, match=r"Tired declares Vector .* after play is Value"):
         survives(algorithm, environment)
@@ -391,8 +391,8 @@ def test_points_and_convex_losses() -> None:
         Descent(3, SquaredError()),
         Quiet(),
         CERTIFICATE,
-        Value,
-        Number,
+        uploads=Uploads(Value),
+        broadcasts=Broadcasts(Number),
         plays="point",
     )
     plays, _, _ = _same_everywhere(algorithm, environment)
@@ -411,7 +411,7 @@ def test_points_and_convex_losses() -> None:
 
 def test_a_fast_path_serves_only_the_roles_it_was_made_for() -> None:
     algorithm = FollowTheLeader().build(Setting(2, 3, 4))
-    assert algorithm.fast_path is algorithm.advance is not None
+    assert algorithm.fast_path is algorithm.shortcuts.advance is not None
     roles: tuple[Any, Any] = (algorithm.client, algorithm.server)
     client, server = (replace(role) for role in roles)
     assert replace(algorithm, client=client).fast_path is None

@@ -134,7 +134,7 @@ def test_an_old_server_that_a_client_finds_out_closes_nothing(
 
 def sums(study: SimulatedStudy, places: list[tuple[int, int]]) -> np.ndarray:
     """The sum of some uploads, by client and exchange."""
-    kind: Any = study.running_server().algorithm.upload
+    kind: Any = study.running_server().algorithm.uploads.kind
     found = [decode(kind, study.watch.payloads[place]).losses for place in places]
     return np.sum(found, axis=0) if found else np.zeros(EXPERTS, np.int64)
 
@@ -296,8 +296,8 @@ def test_only_declared_rules(place: Path, algorithm: str, choices: dict[str, Any
 def test_the_certificate_says_that_answers_are_public() -> None:
     plain = hr.ProvenSparseVector().build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
     closed = plain.closed_by("fold")
-    assert plain.regret_bound is not None
-    assert closed.regret_bound is None
+    assert plain.claims.regret_bound is not None
+    assert closed.claims.regret_bound is None
     assert PUBLIC_ANSWERS in closed.certificate.peer.assumes
     assert closed.certificate.peer.adjacency.endswith("how late, stays the same")
     assert closed.certificate.peer.curve == plain.certificate.peer.curve

@@ -128,7 +128,7 @@ def test_secure_noise_under_crashes(place: Path, built_once: None, game: str) ->
     assert study.violations(losses) == []
     algorithm: Any = study.learner(0).client.algorithm
     broadcasts = [
-        decode(algorithm.broadcast, study.watch.broadcasts[k])
+        decode(algorithm.broadcasts.kind, study.watch.broadcasts[k])
         for k in sorted(study.watch.broadcasts)
     ]
     start, noise = 0, []
@@ -138,7 +138,7 @@ def test_secure_noise_under_crashes(place: Path, built_once: None, game: str) ->
         for client in range(3):
             if (client, number + 1) not in study.watch.payloads:
                 continue
-            sent = decode(algorithm.upload, study.watch.payloads[client, number + 1]).losses
+            sent = decode(algorithm.uploads.kind, study.watch.payloads[client, number + 1]).losses
             exact = losses[start:stop, client].sum(axis=0)
             if game == "sparse vector":  # every loss is in exactly one upload
                 assert (sent == to_units(exact)).all()

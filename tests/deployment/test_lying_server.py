@@ -50,7 +50,7 @@ class Lying:
         if reply is None:
             return None
         true = wire.unpack(reply, server.study, wire.Answer)
-        broadcast = self._lie(decode(server.algorithm.broadcast, true.broadcast))
+        broadcast = self._lie(decode(server.algorithm.broadcasts.kind, true.broadcast))
         receipts = true.payload[: -len(true.broadcast)]
         return wire.pack(
             replace(true, payload=receipts + encode(broadcast)), server.study, server.key

@@ -173,7 +173,7 @@ def test_a_retry_sends_the_stored_sign_whatever_the_server_sends(tmp_path: Path)
     study = _study(tmp_path, seed=5, chance=np.random.default_rng(1), faults=faults)
     study.play(records)
     assert all(len(hashes) == 1 for hashes in study.watch.uploads.values())
-    upload: Any = study.learner(0).client.algorithm.upload
+    upload: Any = study.learner(0).client.algorithm.uploads.kind
     signs = [decode(upload, data).sign for data in study.watch.payloads.values()]
     assert {*map(float, signs)} <= {-1.0, 1.0}
     study.close()

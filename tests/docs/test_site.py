@@ -63,7 +63,9 @@ def test_every_cited_proof_has_its_anchor(site: Path, name: str) -> None:
         for guarantee in algorithm.certificate.guarantees
         if guarantee.proof is not None
     }
-    proofs |= set() if algorithm.regret_bound is None else {algorithm.regret_bound.proof}
+    proofs |= (
+        set() if algorithm.claims.regret_bound is None else {algorithm.claims.regret_bound.proof}
+    )
     for proof in proofs:
         page = site / "proofs" / proof.file.replace(".md", ".html")
         assert f'id="{proof.anchor}"' in page.read_text(encoding="utf-8"), proof.words()

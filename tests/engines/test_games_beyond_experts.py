@@ -16,6 +16,7 @@ from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
@@ -229,10 +230,9 @@ class Silo(AlgorithmSpec):
                     "Best.expert": Channel.BROADCASTS,
                 },
             ),
-            Scaled,
-            Best,
+            uploads=Uploads(Scaled, combine="each"),
+            broadcasts=Broadcasts(Best),
             decider=Ministry(),
-            combine="each",
             supports=frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
         )
 
@@ -360,7 +360,7 @@ def test_clients_that_play_may_report_only_sometimes() -> None:
 
     game = Game(losses, reporting=reporting)
     algorithm = hr.FollowTheLeader().build(game.setting)
-    plain = replace(algorithm, advance=None)
+    plain = replace(algorithm, shortcuts=replace(algorithm.shortcuts, advance=None))
     able = replace(plain, supports=algorithm.supports | {Feature.SOME_REPORT})
     with pytest.raises(TypeError, match="observe"):  # it reaches clients that do not take it
         simulate(able, game, 0)
@@ -495,5 +495,7 @@ def test_a_block_of_silos_may_be_advanced_at_once() -> None:
         raise InvalidValue("reached")
 
     with pytest.raises(InvalidValue, match="reached"):
-        simulate(replace(algorithm, advance=advance), game, 0)
+        simulate(
+            replace(algorithm, shortcuts=replace(algorithm.shortcuts, advance=advance)), game, 0
+        )
     assert seen[0].side is not None

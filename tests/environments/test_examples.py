@@ -161,7 +161,10 @@ def test_measures_come_from_environment_algorithm_and_family() -> None:
     assert [m.name for m in measures_of(built, GAMES[0])] == ["accuracy"]
     from dataclasses import replace
 
-    own = replace(built, measures=lambda: (Accuracy(), DynamicRegret(hr.Linear())))
+    own = replace(
+        built,
+        claims=replace(built.claims, measures=lambda: (Accuracy(), DynamicRegret(hr.Linear()))),
+    )
     assert [m.name for m in measures_of(own, GAMES[0])] == ["accuracy", "dynamic regret"]
 
 

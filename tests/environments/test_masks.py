@@ -377,7 +377,7 @@ def test_hedge_keeps_its_bound_against_experts_while_awake() -> None:
 def test_fast_paths_are_taken_with_absent_clients_and_not_with_sleeping_experts() -> None:
     algorithm = SparseVector().build(SMALL.setting)
     taken: list[bool] = []
-    honest = algorithm.advance
+    honest = algorithm.shortcuts.advance
     assert honest is not None
 
     def watched(run: Any, block: Block, source: Any) -> Any:
@@ -390,7 +390,11 @@ def test_fast_paths_are_taken_with_absent_clients_and_not_with_sleeping_experts(
         (Sleeping(of=SMALL), []),
     ):
         taken.clear()
-        simulate(replace(algorithm, advance=watched), environment, 0)
+        simulate(
+            replace(algorithm, shortcuts=replace(algorithm.shortcuts, advance=watched)),
+            environment,
+            0,
+        )
         assert taken == expected
 
 

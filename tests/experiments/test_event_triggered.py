@@ -30,10 +30,10 @@ def table(algorithm: Algorithm) -> np.ndarray:
         for then, used in ((0, 1), (1, 1), (first, 0))
         for last, after in ((0, used + 1), (1, used + 1), (then, used))
     ]
-    assert algorithm.log_likelihood is not None
+    assert algorithm.claims.log_likelihood is not None
     streams = np.array(list(product((0.0, 1.0), repeat=8))).reshape(-1, 2, 2, 2)
     streams = np.concatenate([streams.swapaxes(1, 2), np.zeros((len(streams), 1, 2, 2))], axis=1)
-    return np.array([[algorithm.log_likelihood(t, s) for t in transcripts] for s in streams])
+    return np.array([[algorithm.claims.log_likelihood(t, s) for t in transcripts] for s in streams])
 
 
 def largest_ratio(logs: np.ndarray) -> float:
@@ -70,7 +70,13 @@ def test_the_exact_ratio_is_within_the_certificate_and_not_far_below(signals: bo
     scale = built.server.sparse.query_scale / 4
     sparse = replace(built.server.sparse, threshold_scale=scale, query_scale=scale)
     careless = replace(built.server, sparse=sparse)
-    wrong = table(replace(built, server=careless, log_likelihood=careless.log_likelihood))
+    wrong = table(
+        replace(
+            built,
+            server=careless,
+            claims=replace(built.claims, log_likelihood=careless.log_likelihood),
+        )
+    )
     assert largest_ratio(wrong) > certified
 
 

@@ -140,7 +140,7 @@ def test_a_silo_has_one_number_in_each_report() -> None:
     built: Any = SILOS["pure"].build(SILO)
     (noise,) = built.certificate.mechanisms
     assert noise.scale == pytest.approx(4.0 * 4)  # the widest range, 15 exchanges
-    assert built.regret_bound is None
+    assert built.claims.regret_bound is None
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_without_a_budget_it_is_follow_the_leader() -> None:
     built = TreeLeader(mu=inf).build(Setting(4, 3, 40))
     assert built.certificate.trust == "none"
     assert not built.certificate.public.protects
-    assert built.regret_bound is None
+    assert built.claims.regret_bound is None
 
 
 def test_min_regret_takes_the_noise_of_the_smallest_bound_and_certifies_what_it_gives() -> None:
@@ -231,7 +231,7 @@ def test_a_sum_out_of_range_does_not_end_the_game() -> None:
     _, state = server.open(noise)
     most = round(0.3 * 2**20)  # the largest gain of an honest client, in lattice units
     for lie in (2**40, -(2**40), 0):
-        sent = [algorithm.bounded(LossSums(np.full(2, n)), 1).losses for n in (lie, most)]
+        sent = [algorithm.uploads.bounded(LossSums(np.full(2, n)), 1).losses for n in (lie, most)]
         _, state = server.aggregate(state, LossSums(np.sum(sent, axis=0)), noise)
     assert state.exchanges == 3
 

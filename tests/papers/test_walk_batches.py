@@ -335,7 +335,7 @@ def test_the_regret_bound_adds_the_plays_that_may_differ() -> None:
         found = WalkBatches(tolerance=tolerance).build(setting).regret_at_most
         assert found == pytest.approx(leader + 2 * tolerance * sqrt(10_000 * log(25)))
     assert WalkBatches(tolerance=1e6).build(setting).regret_at_most == 10_000
-    assert replace(WalkBatches(), mu=inf).build(setting).regret_bound is None
+    assert replace(WalkBatches(), mu=inf).build(setting).claims.regret_bound is None
 
 
 def test_a_shuffler_does_not_give_the_server_what_the_public_has() -> None:

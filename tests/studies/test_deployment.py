@@ -104,7 +104,7 @@ def _faults(spec: AlgorithmSpec) -> list[str]:
 
 
 def _fields(algorithm: Algorithm) -> tuple[str, ...]:
-    return (*field_names(algorithm.upload), *field_names(algorithm.broadcast))
+    return (*field_names(algorithm.uploads.kind), *field_names(algorithm.broadcasts.kind))
 
 
 @dataclass(frozen=True)

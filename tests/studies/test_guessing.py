@@ -58,8 +58,8 @@ def test_a_bound_that_promises_no_more_than_guessing_is_called_so() -> None:
     found = {}
     for horizon in range(20, 400, 4):
         algorithm = hr.ShrinkingDartboard(epsilon=0.2).build(hr.Setting(1, 2, horizon))
-        assert algorithm.regret_bound is not None
-        share = algorithm.regret_bound.value / horizon
+        assert algorithm.claims.regret_bound is not None
+        share = algorithm.claims.regret_bound.value / horizon
         said = " ".join(budget_notes(algorithm))
         found["guess" if 0.5 <= share < 1 else "none" if share < 0.5 else "vacuous"] = said
     assert "promises no more than guessing: a uniform guess never has more than" in found["guess"]

@@ -49,7 +49,7 @@ def test_the_rows_are_what_a_study_of_the_worst_stream_measures(law: Ranking) ->
     assert row.guess == pytest.approx(worst.regret("g").mean)
     assert row.not_private <= worst.regret("f").mean
     assert row.price == row.expected.mean - row.not_private
-    bound = row.algorithm.build(SETTING).regret_bound
+    bound = row.algorithm.build(SETTING).claims.regret_bound
     assert bound is not None
     assert row.proven == bound.value
 

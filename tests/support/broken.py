@@ -52,7 +52,7 @@ class Peeks(AlgorithmSpec):
             plays = block.losses.argmin(axis=2)
             return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
 
-        return replace(honest, advance=advance)
+        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PeeksAhead(AlgorithmSpec):
             plays = np.asarray(trace.plays)
             return after, Trace(np.concatenate([plays[1:], plays[-1:]]), trace.exchanges)
 
-        return replace(honest, advance=advance)
+        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,10 @@ def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> 
     values = {f.name: getattr(old, f.name) for f in fields(old)}
     server = kind(**{**values, **changes})
     return replace(
-        algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood
+        algorithm,
+        server=server,
+        shortcuts=replace(algorithm.shortcuts, advance=server.advance),
+        claims=replace(algorithm.claims, log_likelihood=server.log_likelihood),
     )
 
 
@@ -111,8 +114,9 @@ class RawPlays(AlgorithmSpec):
     """Promises the public epsilon for plays that are a function of raw losses."""
 
     def resolve(self, setting: Setting) -> Algorithm:
+        built = Stopping(every=2).build(setting)
         return replace(
-            Stopping(every=2).build(setting), client=Selfish(setting.experts), advance=None
+            built, client=Selfish(setting.experts), shortcuts=replace(built.shortcuts, advance=None)
         )
 
 
@@ -149,7 +153,9 @@ class ForgetsField(AlgorithmSpec):
             k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
         }
         forged = replace(
-            honest, broadcast=Telling, certificate=replace(honest.certificate, channels=channels)
+            honest,
+            broadcasts=replace(honest.broadcasts, kind=Telling),
+            certificate=replace(honest.certificate, channels=channels),
         )
         return _with_server(forged, TellingSelector)
 
@@ -341,7 +347,8 @@ class NoLikelihood(AlgorithmSpec):
     """Claims an epsilon that nothing can check."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(Stopping().build(setting), log_likelihood=None)
+        built = Stopping().build(setting)
+        return replace(built, claims=replace(built.claims, log_likelihood=None))
 
 
 @dataclass(frozen=True)
@@ -454,9 +461,13 @@ class FollowsAnother(AlgorithmSpec):
     """Says that everybody plays the next expert to the one that is played."""
 
     def resolve(self, setting: Setting) -> Algorithm:
+        built = Stopping().build(setting)
         return replace(
-            Stopping().build(setting),
-            common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
+            built,
+            shortcuts=replace(
+                built.shortcuts,
+                common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
+            ),
         )
 
 
@@ -690,9 +701,12 @@ class Boastful(AlgorithmSpec):
     """Declares a regret bound it does not keep."""
 
     def resolve(self, setting: Setting) -> Algorithm:
+        built = Hedge().build(setting)
         return replace(
-            Hedge().build(setting),
-            regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")),
+            built,
+            claims=replace(
+                built.claims, regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret"))
+            ),
         )
 
 
@@ -720,7 +734,7 @@ class WorstPlayer(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         claim = self.honest.build(setting)
         worst = replace(FollowTheLeader(every=10).build(setting), client=Loser(setting.experts))
-        return replace(worst, regret_bound=claim.regret_bound)
+        return replace(worst, claims=replace(worst.claims, regret_bound=claim.claims.regret_bound))
 
 
 @dataclass(frozen=True)
@@ -731,8 +745,8 @@ class LowerBound(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = self.honest.build(setting)
-        bound = replace(honest.regret_bound, value=honest.regret_bound.value / 2)
-        return replace(honest, regret_bound=bound)
+        bound = replace(honest.claims.regret_bound, value=honest.claims.regret_bound.value / 2)
+        return replace(honest, claims=replace(honest.claims, regret_bound=bound))
 
 
 @dataclass(frozen=True)
@@ -750,7 +764,10 @@ class WrongReference(AlgorithmSpec):
     """Says that without noise it is follow the leader; it is Hedge."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(Hedge().build(setting), reference=FollowTheLeader().build(setting))
+        built = Hedge().build(setting)
+        return replace(
+            built, claims=replace(built.claims, reference=FollowTheLeader().build(setting))
+        )
 
 
 @dataclass(frozen=True)
@@ -819,7 +836,9 @@ class OwnLikelihood(AlgorithmSpec):
         )
         certificate = replace(honest.certificate, composition="joint", guarantees=guarantees)
         return replace(
-            honest, certificate=certificate, log_likelihood=lambda broadcasts, reports: 0.0
+            honest,
+            certificate=certificate,
+            claims=replace(honest.claims, log_likelihood=lambda broadcasts, reports: 0.0),
         )
 
 
@@ -868,7 +887,7 @@ class NoticesAbsence(AlgorithmSpec):
                 (np.asarray(trace.plays) + moved) % setting.experts, trace.exchanges
             )
 
-        return replace(honest, advance=advance)
+        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
 
 @dataclass(frozen=True)
@@ -975,9 +994,18 @@ class LeaksLate(AlgorithmSpec):
         honest = self.inner.build(setting)
         if self.where == "client":
             client = Remembering(setting.experts)
-            return replace(honest, client=client, advance=None, supports=frozenset())
+            return replace(
+                honest,
+                client=client,
+                shortcuts=replace(honest.shortcuts, advance=None),
+                supports=frozenset(),
+            )
         late = _with_server(honest, LateLeak, where=self.where)
-        return replace(late, advance=None, broadcasts={})  # nobody checks what it sends
+        return replace(
+            late,
+            shortcuts=replace(late.shortcuts, advance=None),
+            broadcasts=replace(late.broadcasts, limits={}),
+        )  # nobody checks what it sends
 
 
 @dataclass(frozen=True)
@@ -986,7 +1014,7 @@ class FastLeak(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest = PhasedSelection().build(setting)
-        inner = honest.advance
+        inner = honest.shortcuts.advance
         assert inner is not None
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
@@ -995,7 +1023,7 @@ class FastLeak(AlgorithmSpec):
             plays = (np.asarray(trace.plays) + large[:, None]) % setting.experts
             return after, Trace(plays, trace.exchanges)
 
-        return replace(honest, advance=advance)
+        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
 
 @dataclass(frozen=True)

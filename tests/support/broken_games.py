@@ -73,7 +73,7 @@ class PeekingDecider(Silo):
             after = replace(run, round=run.round + block.rounds)
             return after, Trace(block.losses.argmin(axis=2), block.rounds)
 
-        return replace(honest, advance=advance)
+        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class KnowsTheEnd(Silo):
     def resolve(self, setting: Setting) -> Algorithm:
         every = 1 if setting.horizon is None else 2
         server = silo.Adding(setting.experts, every)
-        return replace(super().resolve(setting), server=server, broadcasts={})
+        built = super().resolve(setting)
+        return replace(built, server=server, broadcasts=replace(built.broadcasts, limits={}))
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class HidesStart(Silo):
     """Does not declare its start noise."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(super().resolve(setting), free_noise=frozenset())
+        built = super().resolve(setting)
+        return replace(built, claims=replace(built.claims, free_noise=frozenset()))
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,10 @@ class CallsAllNoiseFree(Silo):
     """Declares the noise that protects as noise that does not."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(super().resolve(setting), free_noise=frozenset({"start", "report"}))
+        built = super().resolve(setting)
+        return replace(
+            built, claims=replace(built.claims, free_noise=frozenset({"start", "report"}))
+        )
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,9 @@ class LawFromData(Correlated):
     def resolve(self, setting: Setting) -> Algorithm:
         honest = super().resolve(setting)
         server = TellingCoins(setting.experts, 0.1, self.noise(setting), self.method)
-        return replace(honest, server=server, free_noise=frozenset({"start"}))
+        return replace(
+            honest, server=server, claims=replace(honest.claims, free_noise=frozenset({"start"}))
+        )
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,12 @@ class SignOfZero(Silo):
         channels = dict.fromkeys(("Flagged.share", "Flagged.flag"), Channel.UPLOADS)
         certificate = replace(honest.certificate, channels={**channels, **others})
         client = SigningZeros(self.noise())
-        return replace(honest, client=client, upload=Flagged, certificate=certificate)
+        return replace(
+            honest,
+            client=client,
+            uploads=replace(honest.uploads, kind=Flagged),
+            certificate=certificate,
+        )
 
 
 @dataclass(frozen=True)
@@ -199,7 +211,9 @@ class SumClaim(Silo):
             for g in honest.certificate.guarantees
         )
         certificate = replace(honest.certificate, channels=channels, guarantees=guarantees)
-        claimed = replace(honest, certificate=certificate, combine="sum")
+        claimed = replace(
+            honest, certificate=certificate, uploads=replace(honest.uploads, combine="sum")
+        )
         object.__setattr__(claimed, "combine", "each")  # past the check of the constructor
         return claimed
 
@@ -381,7 +395,7 @@ class Compiled(Correlated):
             plays = Plays.of(np.ascontiguousarray(kept.all_plays()) * (1 - self.error))
             return after, Trace(plays, after.round - (run.round == 0) - run.round)
 
-        return replace(honest, advance=advance)
+        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
     def games(self) -> Games:
         return replace(super().games(), tolerance=1e-9)

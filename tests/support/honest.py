@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hedgerow.core.broadcast_range import Between, Numbers
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -27,6 +26,7 @@ from hedgerow.core.certificate import (
     trusted_server,
 )
 from hedgerow.core.lattice import Units, from_units, to_units
+from hedgerow.core.limits import Between, Broadcasts, Numbers, Uploads
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
@@ -179,12 +179,14 @@ class NoisySums(AlgorithmSpec):
             certificate=self._local(curve, mechanism)
             if at_clients
             else self._central(setting, curve, mechanism),
-            upload=Report,
-            broadcast=Sums,
-            broadcasts={
-                "rounds": Between(self.every, self.every),
-                "losses": Numbers.noisy(setting.experts, setting.clients),
-            },
+            uploads=Uploads(Report),
+            broadcasts=Broadcasts(
+                Sums,
+                {
+                    "rounds": Between(self.every, self.every),
+                    "losses": Numbers.noisy(setting.experts, setting.clients),
+                },
+            ),
         )
 
     @property

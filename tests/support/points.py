@@ -19,6 +19,7 @@ from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Channel, Proof, trusted_server
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.games import Games
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -185,8 +186,8 @@ class Correlated(AlgorithmSpec):
             client=Learning(setting.experts, CLIP),
             server=Correlating(setting.experts, 0.1, noise),
             certificate=certificate,
-            upload=Gradient,
-            broadcast=Point,
+            uploads=Uploads(Gradient),
+            broadcasts=Broadcasts(Point),
             plays="point",
         )
 

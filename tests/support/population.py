@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.broadcast_range import Between
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -26,6 +25,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
+from hedgerow.core.limits import Between, Broadcasts, Uploads
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
@@ -214,9 +214,10 @@ class Population(AlgorithmSpec):
             client=Client(setting.experts, noise),
             server=Adding(setting.experts),
             certificate=Certificate("local", "certified", guarantees, channels, (noise,), "sum"),
-            upload=Report,
-            broadcast=Leader,
-            broadcasts={"rounds": Between(1, 1), "expert": Between(0, setting.experts - 1)},
+            uploads=Uploads(Report),
+            broadcasts=Broadcasts(
+                Leader, {"rounds": Between(1, 1), "expert": Between(0, setting.experts - 1)}
+            ),
             decider=Decider(),
             supports=frozenset({Feature.SOME_REPORT}),
         )

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.broadcast_range import Between
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -28,9 +27,10 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
+from hedgerow.core.limits import Between, Broadcasts, Uploads
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, SpecTraits
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Person, Unit
@@ -239,13 +239,13 @@ class Silo(AlgorithmSpec):
             client=Hospital(noise),
             server=Adding(setting.experts),
             certificate=Certificate("local", "certified", guarantees, channels, (noise,), "sum"),
-            upload=Report,
-            broadcast=Leader,
-            broadcasts={"rounds": Between(1, 1), "hospital": Between(0, setting.experts - 1)},
+            uploads=Uploads(Report, combine="each"),
+            broadcasts=Broadcasts(
+                Leader, {"rounds": Between(1, 1), "hospital": Between(0, setting.experts - 1)}
+            ),
             decider=Sender(),
-            combine="each",
             supports=frozenset({Feature.SIDE_INFORMATION}),
-            free_noise=frozenset({"start"}),
+            claims=Claims(free_noise=frozenset({"start"})),
         )
 
     def games(self) -> Games:

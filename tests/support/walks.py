@@ -19,6 +19,7 @@ from hedgerow.core.certificate import (
     Observer,
     Proof,
 )
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -156,9 +157,8 @@ def local_leader(law: Law, cost: float, setting: Setting, client: Any = Walker) 
         client(setting.experts, mechanism),
         Follow(setting.experts, law == "vote"),
         certificate,
-        Report,
-        Leader,
-        combine="sum" if law == "share" else "each",
+        uploads=Uploads(Report, combine="sum" if law == "share" else "each"),
+        broadcasts=Broadcasts(Leader),
     )
 
 

@@ -28,8 +28,8 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
+from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Closing
 from hedgerow.core.losses import Gains
-from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Closing
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting

@@ -19,16 +19,24 @@ from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import ClientState, LossSums, sums_of_losses
 from hedgerow.core.block import Block
-from hedgerow.core.broadcast_range import Numbers, Planned
 from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.layout import Vector
+from hedgerow.core.limits import Broadcasts, Numbers, Planned, Uploads
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
+from hedgerow.core.protocol import (
+    Algorithm,
+    AlgorithmSpec,
+    Claims,
+    RunState,
+    Shortcuts,
+    SpecTraits,
+    Trace,
+)
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
@@ -180,24 +188,30 @@ class TreeHedge(AlgorithmSpec):
             server=server,
             decider=None if playing else sampler,
             certificate=self._certificate(game, noise),
-            upload=LossSums,
-            broadcast=NoisyTotals,
-            broadcasts={
-                "rounds": Planned(game.schedule),
-                "losses": Numbers.noisy(experts, setting.clients),
-            },
-            combine="each" if game.silo else "sum",
-            ranges=sums_of_losses(setting, 1 if game.silo else experts),
-            closing=game.closing,
+            uploads=Uploads(
+                LossSums,
+                sums_of_losses(setting, 1 if game.silo else experts),
+                combine="each" if game.silo else "sum",
+                closing=game.closing,
+            ),
+            broadcasts=Broadcasts(
+                NoisyTotals,
+                {
+                    "rounds": Planned(game.schedule),
+                    "losses": Numbers.noisy(experts, setting.clients),
+                },
+            ),
             supports=frozenset()
             if playing
             else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
-            advance=Playing(server, sampler).advance if playing else None,
-            regret_bound=RegretBound(spread.bound(rate), "oblivious", Proof(PROOF, "hedge"))
-            if playing
-            else None,
-            reference=Hedge(self.every, rate, self.early).build(setting) if plain else None,
-            free_noise=frozenset(() if noise is None else {PADDING}),
+            shortcuts=Shortcuts(Playing(server, sampler).advance if playing else None),
+            claims=Claims(
+                regret_bound=RegretBound(spread.bound(rate), "oblivious", Proof(PROOF, "hedge"))
+                if playing
+                else None,
+                reference=Hedge(self.every, rate, self.early).build(setting) if plain else None,
+                free_noise=frozenset(() if noise is None else {PADDING}),
+            ),
             parameters={
                 "rate": rate,
                 "draws": game.draws,

@@ -25,14 +25,22 @@ from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.block import Block
-from hedgerow.core.broadcast_range import Between, Planned
 from hedgerow.core.certificate import Certificate, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
+from hedgerow.core.limits import Between, Broadcasts, Planned, Uploads
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
+from hedgerow.core.protocol import (
+    Algorithm,
+    AlgorithmSpec,
+    Claims,
+    RunState,
+    Shortcuts,
+    SpecTraits,
+    Trace,
+)
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect, one_of
@@ -195,20 +203,27 @@ class TreeLeader(AlgorithmSpec):
             server=server,
             decider=None if playing else FilteringClient(experts),
             certificate=self.certificate(game, noise),
-            upload=LossSums,
-            broadcast=Leader,
-            broadcasts={"rounds": Planned(schedule), "expert": Between(0, experts - 1)},
-            combine="each" if game.silo else "sum",
-            ranges=sums_of_losses(setting, 1 if game.silo else experts),
-            closing=game.closing,
+            uploads=Uploads(
+                LossSums,
+                sums_of_losses(setting, 1 if game.silo else experts),
+                combine="each" if game.silo else "sum",
+                closing=game.closing,
+            ),
+            broadcasts=Broadcasts(
+                Leader, {"rounds": Planned(schedule), "expert": Between(0, experts - 1)}
+            ),
             supports=frozenset()
             if playing
             else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
-            advance=server.advance if playing else None,
-            common_play=attrgetter("expert") if playing else None,
-            regret_bound=self._bound(game, errors),
-            reference=FollowTheLeader(self.every, self.early).build(setting) if plain else None,
-            free_noise=frozenset({PADDING} if self.padding and noise is not None else ()),
+            shortcuts=Shortcuts(
+                server.advance if playing else None,
+                common_play=attrgetter("expert") if playing else None,
+            ),
+            claims=Claims(
+                regret_bound=self._bound(game, errors),
+                reference=FollowTheLeader(self.every, self.early).build(setting) if plain else None,
+                free_noise=frozenset({PADDING} if self.padding and noise is not None else ()),
+            ),
             parameters={
                 "draws": game.draws,
                 "deviation": float(errors.max()),

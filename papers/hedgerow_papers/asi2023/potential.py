@@ -39,7 +39,8 @@ from hedgerow.core.lattice import (
     to_units,
 )
 from hedgerow.core.layout import UnitVector
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -235,15 +236,11 @@ class AsiPotential(AlgorithmSpec):
                     server.selection,
                 ),
             ),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            broadcasts=current_expert(server.schedule, setting),
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
             supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
+            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
+            claims=Claims(log_likelihood=server.log_likelihood),
             parameters={**server.shown(), **server.schedule.shown(setting)},
         )
 

@@ -23,8 +23,9 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector, Vector
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, positive
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
@@ -206,10 +207,9 @@ class EventTriggered(AlgorithmSpec):
                 channels=CHANNELS,
                 mechanisms=(sparse.threshold_noise, sparse.comparison, server.selection),
             ),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            combine="each",
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
+            uploads=Uploads(LossSums, combine="each"),
+            broadcasts=Broadcasts(CurrentExpert),
+            shortcuts=Shortcuts(common_play=attrgetter("expert")),
+            claims=Claims(log_likelihood=server.log_likelihood),
             parameters={"threshold": server.threshold, "switches": self.switches},
         )

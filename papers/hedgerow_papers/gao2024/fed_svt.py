@@ -28,7 +28,8 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.budget import Budget
@@ -150,16 +151,13 @@ class FedSVT(AlgorithmSpec):
                     "and no more messages are sent"
                 ),
             ),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            broadcasts=current_expert(server.schedule, setting),
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
             supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            switches_left=server.switches_left,
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
+            shortcuts=Shortcuts(
+                server.advance, common_play=attrgetter("expert"), switches_left=server.switches_left
+            ),
+            claims=Claims(log_likelihood=server.log_likelihood),
             parameters={**server.shown(), **kept, **server.schedule.shown(setting)},
         )
 

@@ -10,7 +10,7 @@ means and variances, or the same perfect expert. A bound says nothing about the 
 far below it. So the limits are our expectation that regret over bound does not grow with m. They
 come from all terms of the bounds at these parameters, not from runs.
 
-* Phased selection and random prefix: the slopes of their proven bounds (`Algorithm.regret_bound`).
+* Phased selection and random prefix: the slopes of their proven bounds (`Claims.regret_bound`).
 * Fed-SVT: the slope of Theorem 2.6 as printed, with every hidden constant 1. Its second term, N
   ln(d/rho), does not fall with m, so the slope is not -1. (With the constants of the printed proof
   the slope is -0.99, but that bound is above T for m <= 16.)

@@ -242,8 +242,13 @@ class WalkBatches(WalkLeader):
             built,
             name="walk_batches",
             server=server,
-            advance=BatchWalk(client, decider, server, setting.family.gains).advance,
-            regret_bound=self._longer(setting, built.regret_bound),
+            shortcuts=replace(
+                built.shortcuts,
+                advance=BatchWalk(client, decider, server, setting.family.gains).advance,
+            ),
+            claims=replace(
+                built.claims, regret_bound=self._longer(setting, built.claims.regret_bound)
+            ),
             parameters={**built.parameters, **late},
         )
 

@@ -264,7 +264,9 @@ def _sent_by(
 ) -> Iterator[list[Any]]:
     """The values of each field in the view: of the uploads of one client, or of the broadcasts."""
     role, index = who
-    message, position = (algorithm.upload, 1) if role == "client" else (algorithm.broadcast, 2)
+    message, position = (
+        (algorithm.uploads.kind, 1) if role == "client" else (algorithm.broadcasts.kind, 2)
+    )
     for name, part in zip(field_names(message), fields(message), strict=True):
         if algorithm.certificate.channels[name] in view:
             values = [getattr(entry[position], part.name) for entry in kept.messages]

@@ -116,7 +116,7 @@ def examine(case: AuditCase, seed: int = 0, *, drawn: bool = True) -> Finding:
     if case.method == "exact releases":
         return _released(case, seed, drawn)
     _sees_broadcasts(case)
-    likelihood = case.algorithm.log_likelihood
+    likelihood = case.algorithm.claims.log_likelihood
     if likelihood is None:
         raise InvalidValue(
             f"The case {case.name!r} needs the likelihood of {case.algorithm.name}, which has none."
@@ -154,7 +154,7 @@ def _unlikely(case: AuditCase, losses: Array, seed: int) -> str | None:
     """Whether the broadcasts of real runs follow the likelihood on which the ratio rests."""
     if not case.runs:
         return None
-    likelihood, noise = case.algorithm.log_likelihood, SeededNoise(seed)
+    likelihood, noise = case.algorithm.claims.log_likelihood, SeededNoise(seed)
     assert likelihood is not None
     listed = {tuple(map(encode, sent)): at for at, sent in enumerate(case.transcripts)}
     counts = np.zeros(len(listed) + 1)  # the last: all that are not listed

@@ -135,7 +135,7 @@ def certify(
     record = algorithm_record(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
-    bound = _bound_table(algorithm.regret_bound, algorithm.setting.family)
+    bound = _bound_table(algorithm.claims.regret_bound, algorithm.setting.family)
     printed = printed_regret(spec, algorithm.setting)
     bound["printed_regret_bound"] = None if printed is None else asdict(printed)
     sent = _communication(spec, algorithm)

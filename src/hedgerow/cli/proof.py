@@ -78,7 +78,7 @@ def _cited(algorithm: str) -> list[str]:
     """The proofs behind an algorithm's guarantees and regret bound; sections of general ones."""
     built = ALGORITHMS[algorithm]().build(Setting(clients=2, experts=2, horizon=8))
     found = [guarantee.proof for guarantee in built.certificate.guarantees]
-    found += [] if built.regret_bound is None else [built.regret_bound.proof]
+    found += [] if built.claims.regret_bound is None else [built.claims.regret_bound.proof]
     cited = list(dict.fromkeys(one for one in found if one is not None))
     own = [one for one in cited if one.file not in GENERAL]
     return [

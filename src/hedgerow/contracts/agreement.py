@@ -51,7 +51,7 @@ def _paths(algorithm: Algorithm) -> tuple[Path, ...]:
 
 
 def _is_fast(algorithm: Algorithm) -> bool:
-    fast = algorithm.fast_path is not None or algorithm.resident is not None
+    fast = algorithm.fast_path is not None or algorithm.shortcuts.resident is not None
     return fast or isinstance(algorithm.client, SpanClient)
 
 
@@ -155,7 +155,7 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
                     f"blocks of {block} (fused: {fused}) change the run on {environment},"
                     f" seed {seed}",
                 )
-            if fast and algorithm.resident is None and not one_by_one:
+            if fast and algorithm.shortcuts.resident is None and not one_by_one:
                 _states_agree(algorithm, environment, seed, 7, tolerance)
     _same_in_large_games(spec, tolerance)
 
@@ -347,7 +347,7 @@ def survives(algorithm: Algorithm, environment: Environment, tolerance: float = 
         client=Reloading(algorithm.client),
         server=Reloading(algorithm.server),
         decider=None if decider is None else Reloading(decider),
-        advance=None,
+        shortcuts=replace(algorithm.shortcuts, advance=None),
     )
     kept = _transcript(algorithm, environment, SEEDS[0], "vectorised")
     for engine in ("vectorised", "in_process"):

@@ -27,7 +27,8 @@ from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import RecordingNoise, short_noise
 from hedgerow.core.certificate import PUBLIC_ANSWERS
 from hedgerow.core.environment import Environment
-from hedgerow.core.protocol import WAIT_ONLY, Algorithm, AlgorithmSpec
+from hedgerow.core.limits import WAIT_ONLY
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.transcript import Everything
 from hedgerow.core.units import Unit
 from hedgerow.deployment.closing import ClosingRule, rule_of
@@ -57,7 +58,7 @@ def closing_rules_hold(
     games = games_of(spec)
     algorithm = built(spec, games.setting)
     require_deployable(algorithm)
-    rules = sorted(algorithm.closing - WAIT_ONLY)
+    rules = sorted(algorithm.uploads.closing - WAIT_ONLY)
     if not rules or algorithm.setting.clients < 2:
         raise NotApplicable("its exchanges wait for all clients")
     unit = units(algorithm)[0]
@@ -129,7 +130,9 @@ def _answers_are_public(algorithm: Algorithm, rule: ClosingRule) -> None:
             PUBLIC_ANSWERS in after.assumes and after.curve == before.curve,
             f"{rule.name}: the certificate does not say that answers are public",
         )
-    demand(closed.regret_bound is None, f"{rule.name}: the regret bound is for the plain game")
+    demand(
+        closed.claims.regret_bound is None, f"{rule.name}: the regret bound is for the plain game"
+    )
 
 
 def _plain(algorithm: Algorithm, game: Environment) -> list[Any]:

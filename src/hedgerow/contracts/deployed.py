@@ -129,7 +129,7 @@ class Deployed:
     def _received(self, party: _Party, exchange: int, broadcast: Any) -> Any:
         """The state of a client after a broadcast, through the door of every deployed client."""
         arrived = decode(type(broadcast), encode(broadcast))
-        self.algorithm.admit(arrived, exchange)
+        self.algorithm.broadcasts.admit(arrived, exchange)
         return self.algorithm.client.receive(party.state, arrived)
 
     def _played(self, party: _Party, block: Block, client: int, rounds: range, noise: Any) -> Any:
@@ -141,7 +141,9 @@ class Deployed:
         upload, party.state = player.upload(party.state, noise)
         if self.false is not None and client == 0:
             upload = self.false(upload)
-        return self.algorithm.bounded(decode(self.algorithm.upload, encode(upload)), len(rounds))
+        return self.algorithm.uploads.bounded(
+            decode(self.algorithm.uploads.kind, encode(upload)), len(rounds)
+        )
 
     def _arrives(self, party: _Party, one: Counted, entered: dict[int, list[Counted]]) -> None:
         """An upload arrives, perhaps late; the client waits for the answer if it is."""
@@ -161,7 +163,7 @@ def require_deployable(algorithm: Algorithm) -> None:
         algorithm.require_exact_noise()
     except HedgerowError as refusal:
         raise NotApplicable(f"it cannot be deployed: {refusal}") from refusal
-    if fields(algorithm.upload) and not algorithm.ranges:
+    if fields(algorithm.uploads.kind) and not algorithm.uploads.ranges:
         raise NotApplicable("it does not say where its uploads lie, so it cannot be deployed")
 
 

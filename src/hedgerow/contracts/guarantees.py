@@ -70,13 +70,15 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
     """
     algorithm = built(spec, games_of(spec).setting)
     certificate = algorithm.certificate
-    for name in (*field_names(algorithm.upload), *field_names(algorithm.broadcast)):
+    for name in (*field_names(algorithm.uploads.kind), *field_names(algorithm.broadcasts.kind)):
         demand(
             name in certificate.channels, f"the certificate does not cover the message field {name}"
         )
-    summed = [n for n in field_names(algorithm.upload) if certificate.channels[n] is Channel.SUM]
+    summed = [
+        n for n in field_names(algorithm.uploads.kind) if certificate.channels[n] is Channel.SUM
+    ]
     demand(
-        not summed or algorithm.combine == "sum",
+        not summed or algorithm.uploads.combine == "sum",
         f"the certificate says that only the sum of {summed} is seen, but the server gets each",
     )
     observers = [guarantee.observer for guarantee in certificate.guarantees]
@@ -282,12 +284,12 @@ def _releases_follow(algorithm: Algorithm, games: Games, noise: Randomness) -> s
     declared, coins = algorithm.certificate.mechanisms, np.random.default_rng(8)
     for method, law, purpose in sorted(bare):
         drawn = method in MAY_BE_FREE
-        free = drawn and (law == "uniform" or purpose in algorithm.free_noise)
+        free = drawn and (law == "uniform" or purpose in algorithm.claims.free_noise)
         what = f"{law} noise" if drawn else f"what {method!r} picks by scores"
         demand(free, f"{what} for {purpose!r} is drawn outside any mechanism")
     for mechanism in declared:
         demand(
-            mechanism.purpose not in algorithm.free_noise,
+            mechanism.purpose not in algorithm.claims.free_noise,
             f"{mechanism.purpose!r} is declared as noise that protects nothing",
         )
     for used, releases in found.items():
@@ -333,7 +335,7 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
     if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} promises no protection")
     alone = algorithm.certificate.composition == "joint"
-    if algorithm.log_likelihood is None:
+    if algorithm.claims.log_likelihood is None:
         demand(
             not alone,
             "the certificate cannot be checked: it has neither an exact likelihood nor a"
@@ -409,7 +411,7 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
 
     The share is of the log-ratio, or of delta where the log-ratio has no certified bound.
     """
-    likelihood = algorithm.log_likelihood
+    likelihood = algorithm.claims.log_likelihood
     assert likelihood is not None
     promised = [guarantee.curve for guarantee in promises(algorithm)]
     curves = [curve for i, curve in enumerate(promised) if curve not in promised[:i]]

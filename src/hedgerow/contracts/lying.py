@@ -62,7 +62,7 @@ def lying_servers_learn_no_more(
     for number, one in enumerate(kinds):
         algorithm = built(one, games_of(one).setting)
         try:
-            algorithm.require_known_broadcasts()
+            algorithm.broadcasts.require_limits(algorithm.name)
         except Unsupported as refusal:
             raise BrokenContract(str(refusal)) from refusal
         unit = units(algorithm)[0]
@@ -189,8 +189,8 @@ class _Liar:
         lied = not same(sent, self._honest)
         self.lies += lied
         try:
-            found = decode(algorithm.broadcast, encode(sent))
-            algorithm.admit(found, exchange)
+            found = decode(algorithm.broadcasts.kind, encode(sent))
+            algorithm.broadcasts.admit(found, exchange)
         except InvalidMessage:
             return None
         self.believed += lied

@@ -29,7 +29,7 @@ def uploads_are_bounded(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> str:
     algorithm = built(spec, games.setting)
     require_deployable(algorithm)
     try:
-        algorithm.require_bounded_messages()
+        algorithm.require_limits()
     except Unsupported as refusal:
         raise BrokenContract(str(refusal)) from refusal
     _, *streams = next(pairs(spec, units(algorithm)[0], 1))
@@ -46,7 +46,7 @@ def uploads_are_bounded(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> str:
             except HedgerowError as error:
                 raise BrokenContract(f"a false upload ends the game: {error}") from error
             demand(
-                all(type(one.broadcast) is algorithm.broadcast for one in found),
+                all(type(one.broadcast) is algorithm.broadcasts.kind for one in found),
                 "a false upload changes the type of a broadcast",
             )
     return f"tried {EXTREMES} false uploads on neighbouring inputs"
@@ -61,10 +61,10 @@ def _honest_stay(algorithm: Algorithm, game: Environment) -> Any:
         for client in range(algorithm.setting.clients):
             sent = {f.name: getattr(uploads, f.name)[client] for f in fields(uploads)}
             plain = {name: value if value.ndim else value.item() for name, value in sent.items()}
-            one = algorithm.upload(**plain)
+            one = algorithm.uploads.kind(**plain)
             demand(
-                same(algorithm.bounded(one, int(rounds)), one),
-                f"the declared range of {algorithm.upload.__name__} changes an honest upload",
+                same(algorithm.uploads.bounded(one, int(rounds)), one),
+                f"the declared range of {algorithm.uploads.kind.__name__} changes an honest upload",
             )
     return one
 
@@ -77,7 +77,7 @@ def _wrong_sizes_are_refused(algorithm: Algorithm, honest: Any) -> None:
             continue
         for wrong in (value[:0], np.concatenate([value, value[:1]])):
             try:
-                algorithm.bounded(replace(honest, **{f.name: wrong}), 1)
+                algorithm.uploads.bounded(replace(honest, **{f.name: wrong}), 1)
             except InvalidMessage:
                 continue
             raise BrokenContract(f"{f.name} of shape {wrong.shape} is accepted")

@@ -30,17 +30,17 @@ from hedgerow.evaluation.statistics import Estimate
 def noiseless_is_reference(spec: AlgorithmSpec) -> None:
     """Without noise, the algorithm plays like the reference that it declares."""
     environment, algorithm = one_game(spec)
-    if algorithm.reference is None:
+    if algorithm.claims.reference is None:
         raise NotApplicable(f"{algorithm.name} declares no reference")
     for seed in range(3):
         plays = []
-        for one in (algorithm, algorithm.reference):
+        for one in (algorithm, algorithm.claims.reference):
             kept = Everything(wants_messages=False)
             simulate(one, environment, seed, sinks=[kept], noise=NoNoise())
             plays.append(kept.all_plays())
         demand(
             same(plays[0], plays[1], games_of(spec).tolerance),
-            f"without noise the plays differ from those of {algorithm.reference.name}",
+            f"without noise the plays differ from those of {algorithm.claims.reference.name}",
         )
 
 
@@ -73,7 +73,7 @@ def regret_below_bound(spec: AlgorithmSpec) -> None:
 
 def _streams(spec: AlgorithmSpec) -> tuple[Environment, ...]:
     """The streams that every bound is tried on; one more if the bound needs a good expert."""
-    bound = built(spec, STREAMS[0].setting).regret_bound
+    bound = built(spec, STREAMS[0].setting).claims.regret_bound
     needs = bound is not None and bound.best_loss is not None
     return (*STREAMS, WITH_PERFECT_EXPERT) if needs else STREAMS
 
@@ -81,7 +81,7 @@ def _streams(spec: AlgorithmSpec) -> tuple[Environment, ...]:
 def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
     """Demand that regret meets the bound; returns False if the stream cannot refute the bound."""
     algorithm = built(spec, environment.setting)
-    bound = algorithm.regret_bound
+    bound = algorithm.claims.regret_bound
     if bound is None or not covered(bound, environment):
         return False
     if _guessing(environment).low <= bound.value:
@@ -97,9 +97,9 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
 def _own_games_keep_bound(spec: AlgorithmSpec) -> None:
     """Check the bound on the games of a spec, without comparing to random guessing."""
     for environment, algorithm in games(spec):
-        if algorithm.regret_bound is None:
+        if algorithm.claims.regret_bound is None:
             raise NotApplicable(f"{algorithm.name} declares no bound")
-        bound = algorithm.in_game(environment.traits).regret_bound
+        bound = algorithm.in_game(environment.traits).claims.regret_bound
         if bound is None or not covered(bound, environment):
             continue
         found = _regret(algorithm, environment)

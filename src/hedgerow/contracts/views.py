@@ -129,7 +129,7 @@ def view_of(
         yield "plays", Channel.PLAYS, kept.all_plays()
     if Channel.TIMING in view:
         yield "the times of exchanges", Channel.TIMING, [when for when, _, _ in kept.messages]
-    for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
+    for message, position in ((algorithm.uploads.kind, 1), (algorithm.broadcasts.kind, 2)):
         for name, part in zip(field_names(message), fields(message), strict=True):
             if channels.get(name) in view:
                 values = [getattr(entry[position], part.name) for entry in kept.messages]

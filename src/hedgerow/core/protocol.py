@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.block import Block, Side
-from hedgerow.core.broadcast_range import Allowed
 from hedgerow.core.certificate import (
     ANSWERS_STAY,
     PRESENCE_STAYS,
@@ -34,17 +33,16 @@ from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.games import Games
-from hedgerow.core.lattice import MOST_EXACT
+from hedgerow.core.limits import Broadcasts, Closing, Uploads
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
-from hedgerow.core.messages import Broadcast, InvalidMessage, Upload, field_names
+from hedgerow.core.messages import field_names
 from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.protecting import protecting
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit, parse_unit
-from hedgerow.core.upload_range import Range
 
 
 @dataclass(frozen=True)
@@ -175,23 +173,70 @@ SHOWN_BY_THE_GAME = {
 }
 
 
-Closing = Literal["wait", "fold", "drop"]
-"""When an exchange closes in a deployment, and what becomes of a late upload.
-
-* "wait": it closes when all clients have answered.
-* "fold": it may close before; a late upload enters the exchange that is open when it arrives.
-* "drop": it may close before; a late upload is never counted.
-"""
-WAIT_ONLY: frozenset[Closing] = frozenset({"wait"})
-ANY_CLOSING: frozenset[Closing] = frozenset({"wait", "fold", "drop"})
-
-LONGEST_BATCH = 2**20
-"""The most rounds of a batch in a game without a horizon."""
+ROLES = ("client", "server", "decider")
 FINGERPRINTED = (
-    *("name", "setting", "parameters", "upload", "broadcast", "plays", "combine", "supports"),
-    *("certificate", "regret_bound", "free_noise", "ranges", "broadcasts", "closing"),
+    *("name", "setting", *ROLES, "certificate", "uploads", "broadcasts"),
+    *("plays", "supports", "parameters"),
 )
-"""The fields of an algorithm that its fingerprint covers, besides the roles."""
+"""The fields of an algorithm that its fingerprint covers, besides two of its claims."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What an algorithm claims besides its certificate, and what lets others check its claims.
+
+    Parameters
+    ----------
+    regret_bound
+        The proven regret bound and the adversaries that it covers. None: nothing is proven, or
+        nothing in this game.
+    measures
+        Returns the measures that the algorithm adds to a run.
+    log_likelihood
+        `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of
+        broadcasts on given data; audits use it.
+    reference
+        The same algorithm without noise.
+    free_noise
+        The purposes of noise that protects nothing and is drawn outside any mechanism, such as
+        that of a first play.
+    """
+
+    regret_bound: RegretBound | None = None
+    measures: Callable[[], tuple[Measure, ...]] | None = None
+    log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
+    reference: Algorithm | None = None
+    free_noise: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """What can be known of a game without playing it round by round.
+
+    Parameters
+    ----------
+    advance
+        A fused fast path over many exchanges. It must agree with the plain loop bit for bit.
+    resident
+        Plays whole games of seeded noise, where nobody watches messages. None: there is no such
+        way to play.
+    common_play
+        `common_play(broadcast)` is the expert that all clients play until the next exchange. Give
+        it only if the summed upload is that of the losses of all clients since the last exchange;
+        the game can then be played from sums alone (`engines.summed`).
+    common_rounds
+        `common_rounds(broadcast)` is the number of rounds after a broadcast that enter the upload.
+        None: all of them.
+    switches_left
+        `switches_left(state)` is the number of changes of expert that the budget still allows after
+        this state of the server, or None if there is no limit; `Learner.status` shows it.
+    """
+
+    advance: Advance | None = None
+    resident: Resident | None = None
+    common_play: Callable[[Any], int] | None = None
+    common_rounds: Callable[[Any], int] | None = None
+    switches_left: Callable[[Any], int | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -208,53 +253,20 @@ class Algorithm:
         The two roles; their methods are pure.
     certificate
         Who can learn what. It must give every message field a channel.
-    upload, broadcast
-        The message types that clients and the server send.
+    uploads, broadcasts
+        What clients and the server send: types of messages, and the limits of honest ones.
     decider
         The role that plays, if it is not the client. None: every client plays.
     plays
         `"expert"` for the index of an expert, `"point"` for a vector.
-    combine
-        `"sum"`: the server sees only the sum of the uploads. `"each"`: it sees every upload.
     supports
         The features beyond the plain game with which the algorithm works.
     needs
         The features without which it cannot play, such as public side information.
-    advance
-        A fused fast path over many exchanges. It must agree with the plain loop bit for bit.
-    resident
-        Plays whole games of seeded noise, where nobody watches messages. None: there is no such
-        way to play.
-    common_play
-        `common_play(broadcast)` is the expert that all clients play until the next exchange. Give
-        it only if the summed upload is `upload(losses of all clients since the last exchange)`; the
-        game can then be played from sums alone (`engines.summed`).
-    common_rounds
-        `common_rounds(broadcast)` is the number of rounds after a broadcast that enter the upload.
-        None: all of them.
-    log_likelihood
-        `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of
-        broadcasts on given data; audits use it.
-    switches_left
-        `switches_left(state)` is the number of changes of expert that the budget still allows after
-        this state of the server, or None if there is no limit; `Learner.status` shows it.
-    regret_bound
-        The proven regret bound and the adversaries that it covers. None: nothing is proven, or
-        nothing in this game.
-    reference
-        The same algorithm without noise.
-    measures
-        Returns the measures that the algorithm adds to a run.
-    free_noise
-        The purposes of noise that protects nothing and is drawn outside any mechanism, such as
-        that of a first play.
-    ranges
-        Where the numbers of an honest upload lie, by field. A deployed server needs them all.
-    broadcasts
-        What an honest server may send in each exchange, by field. A deployed client needs them all.
-    closing
-        The rules by which an exchange may close in a deployment; "wait" for all clients is always
-        one of them (`proofs/closing.md`).
+    claims
+        What it claims besides its certificate, and what checks its claims.
+    shortcuts
+        What can be known without playing round by round, such as a fast path.
     parameters
         The parameters that were chosen or follow from choices. Names that end with `_at_most` are
         bounds proven for losses fixed in advance.
@@ -263,7 +275,7 @@ class Algorithm:
     --------
     >>> import hedgerow as hr
     >>> algorithm = hr.SparseVector(epsilon=1.0).build(hr.Setting(10, 100, 512))
-    >>> algorithm.name, algorithm.combine, algorithm.certificate.trust
+    >>> algorithm.name, algorithm.uploads.combine, algorithm.certificate.trust
     ('sparse_vector', 'sum', 'central')
     """
 
@@ -272,26 +284,14 @@ class Algorithm:
     client: Client
     server: Server
     certificate: Certificate
-    upload: type[Upload]
-    broadcast: type[Broadcast]
+    uploads: Uploads
+    broadcasts: Broadcasts
     decider: Decider | None = None
     plays: Literal["expert", "point"] = "expert"
-    combine: Literal["each", "sum"] = "sum"
     supports: frozenset[Feature] = frozenset()
     needs: frozenset[Feature] = frozenset()
-    advance: Advance | None = None
-    resident: Resident | None = None
-    common_play: Callable[[Any], int] | None = None
-    common_rounds: Callable[[Any], int] | None = None
-    log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
-    switches_left: Callable[[Any], int | None] | None = None
-    regret_bound: RegretBound | None = None
-    reference: Algorithm | None = None
-    measures: Callable[[], tuple[Measure, ...]] | None = None
-    free_noise: frozenset[str] = frozenset()
-    ranges: Mapping[str, Range] = field(default_factory=dict)
-    broadcasts: Mapping[str, Allowed] = field(default_factory=dict)
-    closing: frozenset[Closing] = WAIT_ONLY
+    claims: Claims = Claims()
+    shortcuts: Shortcuts = Shortcuts()
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -301,25 +301,27 @@ class Algorithm:
                 if self.decider is None
                 else f"{self.name} needs separate deciders, but in this game the clients play."
             )
-        for name in (*field_names(self.upload), *field_names(self.broadcast)):
+        sent = field_names(self.uploads.kind)
+        for name in (*sent, *field_names(self.broadcasts.kind)):
             if name not in self.certificate.channels:
                 raise InvalidValue(
                     f"The certificate of {self.name} does not cover the message field {name}. "
                     "Give it a channel."
                 )
-        for name in field_names(self.upload):
-            if self.certificate.channels[name] is Channel.SUM and self.combine != "sum":
+        combine = self.uploads.combine
+        for name in sent:
+            if self.certificate.channels[name] is Channel.SUM and combine != "sum":
                 raise InvalidValue(
                     f"The certificate of {self.name} says that only the sum of {name} is seen, but "
-                    f"combine={self.combine!r} shows each. Choose combine='sum'."
+                    f"combine={combine!r} shows each. Choose combine='sum'."
                 )
 
     def fingerprint(self) -> str:
         """Return a hash of all that decides what the algorithm does and what it promises.
 
         Algorithms with the same resolved parameters have the same fingerprint in every process. A
-        long test compares two versions of numpy and scipy. Fast paths, the likelihood and the
-        reference do not count: they add nothing.
+        long test compares two versions of numpy and scipy. Shortcuts, and claims but the regret
+        bound and free noise, do not count: they add nothing.
 
         >>> from hedgerow.algorithms.baselines.hedge import Hedge
         >>> built, again = (Hedge().build(Setting(10, 100, 512)) for _ in range(2))
@@ -328,98 +330,31 @@ class Algorithm:
         >>> Hedge(every=2).build(Setting(10, 100, 512)).fingerprint() == built.fingerprint()
         False
         """
-        roles = {"client": self.client, "server": self.server, "decider": self.decider}
-        parts = {
-            **roles,
-            "states": {name: role.state for name, role in roles.items() if role is not None},
-            **{name: getattr(self, name) for name in FINGERPRINTED},
+        roles = [getattr(self, name) for name in ROLES]
+        states = {
+            name: role.state for name, role in zip(ROLES, roles, strict=True) if role is not None
         }
-        return fingerprint(parts, self.name)
+        counted = {name: getattr(self, name) for name in FINGERPRINTED}
+        claimed = (self.claims.regret_bound, self.claims.free_noise)
+        return fingerprint({**counted, "states": states, "claims": claimed}, self.name)
 
-    def bounded(self, upload: Any, rounds: int) -> Any:
-        """Return an upload with every number in its range; an honest one stays as it is.
-
-        A deployed server calls this for every upload, before it adds them up. `rounds` are those
-        that the client played since the broadcast that it answers. A field of the wrong size
-        raises `InvalidMessage`; no number does.
-
-        >>> from hedgerow.algorithms.phases.random_prefix import RandomPrefix
-        >>> built = RandomPrefix().build(Setting(clients=2, experts=2, horizon=8))
-        >>> built.bounded(built.upload(np.array([-5, 2**62])), rounds=4).losses.tolist()
-        [0, 4194304]
-        """
-        sent = {
-            f.name: self.ranges[f.name].within(f.name, getattr(upload, f.name), rounds)
-            for f in fields(self.upload)
-        }
-        return self.upload(**sent)
-
-    def admit(self, broadcast: Any, exchange: int) -> None:
-        """Raise `InvalidMessage` unless a server may send this broadcast in this exchange.
-
-        The plain loop and every deployed client call this before a role sees a broadcast. It looks
-        at nothing else, so that a refusal does not depend on records. Exchange 0 is the opening.
-        Fast paths do without it: they must agree with the loop.
-
-        >>> from hedgerow.algorithms.phases.random_prefix import RandomPrefix
-        >>> built = RandomPrefix().build(Setting(clients=2, experts=2, horizon=8))
-        >>> built.admit(built.broadcast(rounds=4, expert=1, counted=3), exchange=2)
-        >>> built.admit(built.broadcast(rounds=5, expert=1, counted=3), exchange=2)
-        Traceback (most recent call last):
-        ...
-        hedgerow.core.messages.InvalidMessage: Expected NextBlock.rounds of exchange 2 to be 4.
-        """
-        kind = self.broadcast.__name__
-        if type(broadcast) is not self.broadcast:
-            raise InvalidMessage(
-                f"Expected {self.name} to broadcast {kind}, got {type(broadcast).__name__}."
-            )
-        if broadcast.rounds is not None and broadcast.rounds < 0:
-            raise InvalidMessage(f"Expected {kind}.rounds of exchange {exchange} to be >= 0.")
-        for name, allowed in self.broadcasts.items():
-            if not allowed.holds(getattr(broadcast, name), exchange):
-                words = allowed.words(exchange)
-                raise InvalidMessage(
-                    f"Expected {kind}.{name} of exchange {exchange} to be {words}."
-                )
-
-    def require_known_broadcasts(self) -> None:
-        """Raise unless every field of a broadcast has limits."""
-        for f in fields(self.broadcast):
-            if f.name not in self.broadcasts:
-                raise Unsupported(
-                    f"{self.name} does not say what {self.broadcast.__name__}.{f.name} may be, so "
-                    "clients could not refuse a server that lies. It cannot be deployed."
-                )
-
-    def require_bounded_messages(self) -> None:
-        """Raise unless the range of every field is known and sums of exact uploads stay exact."""
-        self.require_known_broadcasts()
-        for f in fields(self.upload):
-            known = self.ranges.get(f.name)
-            if known is None:
-                raise Unsupported(
-                    f"{self.name} does not say where the numbers of {self.upload.__name__}."
-                    f"{f.name} lie, so a false upload could end a game. It cannot be deployed."
-                )
-            most = self.setting.clients * known.largest(self.setting.horizon or LONGEST_BATCH)
-            if known.exact and most >= MOST_EXACT:
-                raise Unsupported(
-                    f"The sum of {self.upload.__name__}.{f.name} may reach {most:.3g}, but secure "
-                    f"noise needs sums below {MOST_EXACT}. Choose a smaller game."
-                )
+    def require_limits(self) -> None:
+        """Raise unless deployed clients and servers can tell what an honest one sends."""
+        self.broadcasts.require_limits(self.name)
+        self.uploads.require_limits(self.name, self.setting)
 
     @property
     def fast_path(self) -> Advance | None:
-        """`advance`, unless it was made for other roles than those of this algorithm.
+        """`shortcuts.advance`, unless it was made for other roles than those of this algorithm.
 
         A fast path that is a method of an object with roles serves these roles only, so an
         algorithm in which a role was replaced plays the plain loop.
         """
-        made_for = getattr(self.advance, "__self__", None)
-        roles = {"client": self.client, "server": self.server, "decider": self.decider}
+        advance = self.shortcuts.advance
+        made_for = getattr(advance, "__self__", None)
+        roles = {name: getattr(self, name) for name in ROLES}
         same = all(getattr(made_for, name, role) is role for name, role in roles.items())
-        return self.advance if same else None
+        return advance if same else None
 
     @property
     def has_mechanisms(self) -> bool:
@@ -470,11 +405,11 @@ class Algorithm:
             if feature in traits.features:
                 certificate = with_public_mask(certificate, assumption, narrower)
         beyond = {Feature.LATE_REPORTS, Feature.SOME_REPORT} - self.needs
-        if self.regret_bound is not None and self.regret_bound.best_loss is not None:
+        bound = self.claims.regret_bound
+        if bound is not None and bound.best_loss is not None:
             # a sleeping expert is charged what others lose, so none is known to lose little
             beyond |= {Feature.SLEEPING_EXPERTS}
-        bound = None if beyond & traits.features else self.regret_bound
-        return self._beyond(certificate, bound)
+        return self._beyond(certificate, None if beyond & traits.features else bound)
 
     def closed_by(self, rule: Closing) -> Algorithm:
         """Return the algorithm with what holds in a deployment whose exchanges close by this rule.
@@ -482,10 +417,10 @@ class Algorithm:
         Unless an exchange waits for all clients, the certificate states that answers are public,
         and bounds that are proven only for the plain game are removed (`proofs/closing.md`).
         """
-        if rule not in self.closing:
+        if rule not in self.uploads.closing:
             raise Unsupported(
                 f"{self.name} does not support closing={rule!r} with these choices. "
-                f"It supports {', '.join(sorted(self.closing))} (`proofs/closing.md`)."
+                f"It supports {', '.join(sorted(self.uploads.closing))} (`proofs/closing.md`)."
             )
         if rule == "wait":
             return self
@@ -494,16 +429,18 @@ class Algorithm:
     def _beyond(self, certificate: Certificate, bound: RegretBound | None) -> Algorithm:
         """Return the algorithm without the bounds that are proven for the plain game only."""
         kept = {name: v for name, v in self.parameters.items() if not name.endswith("_at_most")}
-        return replace(self, certificate=certificate, parameters=kept, regret_bound=bound)
+        claims = replace(self.claims, regret_bound=bound)
+        return replace(self, certificate=certificate, parameters=kept, claims=claims)
 
     @property
     def regret_at_most(self) -> float:
         """The value of the regret bound. Raises if no bound is proven."""
-        if self.regret_bound is None:
+        bound = self.claims.regret_bound
+        if bound is None:
             raise InvalidValue(
-                f"No regret bound is proven for {self.name} here. Check that regret_bound is set."
+                f"No regret bound is proven for {self.name} here. Check that `claims` has one."
             )
-        return self.regret_bound.value
+        return bound.value
 
 
 @dataclass(frozen=True)

@@ -381,8 +381,8 @@ class StudyClient(ClientLedger):
         if (answer.exchange, answer.clients) != (exchange, len(self.manifest.roster)):
             raise Distrusted("The server's answer is for another exchange.")
         try:  # before the role sees it, and whatever the records are
-            broadcast = decode(self.algorithm.broadcast, answer.broadcast)
-            self.algorithm.admit(broadcast, exchange)
+            broadcast = decode(self.algorithm.broadcasts.kind, answer.broadcast)
+            self.algorithm.broadcasts.admit(broadcast, exchange)
         except InvalidMessage as error:
             raise Distrusted(
                 f"The server's answer is not one that this study allows. {error} Nothing is "

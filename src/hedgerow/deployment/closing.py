@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.protocol import Closing
+from hedgerow.core.limits import Closing
 
 
 @dataclass(frozen=True)

@@ -389,7 +389,7 @@ def check_deployable(algorithm: Algorithm) -> None:
     if algorithm.needs:
         refuse(f"it needs {', '.join(sorted(feature.value for feature in algorithm.needs))}")
     algorithm.require_exact_noise()
-    algorithm.require_bounded_messages()
+    algorithm.require_limits()
 
 
 def resolved(algorithm: Algorithm) -> dict[str, Any]:
@@ -399,10 +399,10 @@ def resolved(algorithm: Algorithm) -> dict[str, Any]:
         "name": algorithm.name,
         "setting": repr(algorithm.setting),
         "trust": certificate.trust,
-        "combine": algorithm.combine,
+        "combine": algorithm.uploads.combine,
         "plays": algorithm.plays,
-        "upload": algorithm.upload.__name__,
-        "broadcast": algorithm.broadcast.__name__,
+        "upload": algorithm.uploads.kind.__name__,
+        "broadcast": algorithm.broadcasts.kind.__name__,
         "channels": {name: channel.value for name, channel in certificate.channels.items()},
         "mechanisms": [exact(plain(mechanism)) for mechanism in certificate.mechanisms],
         "parameters": exact(plain(algorithm.parameters)),

@@ -396,14 +396,14 @@ class StudyServer(ServerLedger):
 
     def _bounded(self, payload: bytes, exchange: int) -> Any:
         """The upload, moved into the range of honest ones: a false one cannot end the game."""
-        upload = decode(self.algorithm.upload, payload)
+        upload = decode(self.algorithm.uploads.kind, payload)
         before = self._broadcast if exchange == self.exchange + 1 else self._sent(exchange - 1)
-        return self.algorithm.bounded(upload, before.rounds or 0)
+        return self.algorithm.uploads.bounded(upload, before.rounds or 0)
 
     def _sent(self, exchange: int) -> Any:
         """The broadcast that answers an exchange."""
         answer = wire.unpack(self._answer(exchange) or b"", self.study, wire.Answer)
-        return decode(self.algorithm.broadcast, answer.broadcast)
+        return decode(self.algorithm.broadcasts.kind, answer.broadcast)
 
     def _note_head(self, client: int, count: int, head: bytes) -> None:
         """Remember the longest log that a client has shown."""
@@ -630,7 +630,7 @@ class StudyServer(ServerLedger):
             }
             for index, name in enumerate(self.manifest.clients)
         ]
-        follow, left = self.algorithm.common_play, self.algorithm.switches_left
+        follow, left = self.algorithm.shortcuts.common_play, self.algorithm.shortcuts.switches_left
         play = "a point" if self.algorithm.plays == "point" else None
         if play is None and follow is not None:
             play = int(follow(self._broadcast))

@@ -426,7 +426,7 @@ class SimulatedStudy:
             yield "the broadcasts differ from those in one process"
         for number, (_, uploads, _) in enumerate(sink.messages, 1):
             for client in self.learners:
-                sent = decode(algorithm.upload, self.watch.payloads[client, number])
+                sent = decode(algorithm.uploads.kind, self.watch.payloads[client, number])
                 for f in fields(uploads):
                     if not np.array_equal(getattr(uploads, f.name)[client], getattr(sent, f.name)):
                         yield f"upload {number} of client {client} differs from that in one process"

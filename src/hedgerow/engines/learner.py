@@ -204,7 +204,7 @@ class Learner:
         """
         at, algorithm = self._at, self.algorithm  # one read: a consistent picture
         stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
-        left = algorithm.switches_left
+        left = algorithm.shortcuts.switches_left
         horizon, wait = algorithm.setting.horizon, at.run.remaining
         if wait is not None and horizon is not None and at.run.round + wait >= horizon:
             wait = None  # the game is over before
@@ -441,10 +441,10 @@ def _in_public(algorithm: Algorithm, absent: bool, sleeping: bool) -> Algorithm:
     if gone and algorithm.setting.deciders is not None:
         raise Unsupported("Clients can be absent, and experts sleep, only where the clients play.")
     game = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
-    bound = game.regret_bound
+    bound = game.claims.regret_bound
     if sleeping and bound is not None and bound.covers != "adaptive":
         # what is reported of sleeping experts reacts to the plays (`proofs/masks.md`)
-        return replace(game, regret_bound=None)
+        return replace(game, claims=replace(game.claims, regret_bound=None))
     return game
 
 

@@ -154,9 +154,9 @@ class Engine:
 
     def _exchange(self, run: RunState, sinks: list[Sink]) -> RunState:
         uploads, clients = self.clients.upload(self.algorithm.client, run.clients)
-        if type(uploads) is not self.algorithm.upload:
+        if type(uploads) is not self.algorithm.uploads.kind:
             raise InvalidValue(
-                f"Expected {self.algorithm.name} to upload {self.algorithm.upload.__name__}, "
+                f"Expected {self.algorithm.name} to upload {self.algorithm.uploads.kind.__name__}, "
                 f"got {type(uploads).__name__}."
             )
         seen = combine(self.algorithm, uploads)
@@ -168,7 +168,7 @@ class Engine:
         return self._receive(after, broadcast)
 
     def _receive(self, run: RunState, broadcast: Any) -> RunState:
-        self.algorithm.admit(broadcast, run.exchanges)
+        self.algorithm.broadcasts.admit(broadcast, run.exchanges)
         clients = self.clients.receive(self.algorithm.client, run.clients, broadcast)
         deciders = None
         if self.deciders is not None:

@@ -43,7 +43,7 @@ def stack(messages: Sequence[Any]) -> Any:
 
 def combine(algorithm: Algorithm, uploads: Any) -> Any:
     """Return what the server gets: every upload, or only their sum."""
-    if algorithm.combine == "each":
+    if algorithm.uploads.combine == "each":
         return uploads
     kind = type(uploads)
     return kind(**{f.name: np.asarray(getattr(uploads, f.name)).sum(axis=0) for f in fields(kind)})

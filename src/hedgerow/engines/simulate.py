@@ -55,7 +55,7 @@ def make_engine(
     expect(name in drivers, "engine", name, f"in {drivers}, which play losses one by one")
     if name == "in_process":
         return Engine.in_process(algorithm, source)
-    game, watched = algorithm.resident, any(sink.wants_messages for sink in sinks)
+    game, watched = algorithm.shortcuts.resident, any(sink.wants_messages for sink in sinks)
     if fused and game is not None and isinstance(source, SeededNoise) and not watched:
         return WholeGame(algorithm, game, source)
     # fast paths make coins from uniform floats, which are not exact

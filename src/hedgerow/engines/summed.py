@@ -2,7 +2,7 @@
 
 It is for many clients and rounds, where drawing every loss would take too long. All clients of the
 algorithm must play the broadcast expert and upload the sums of their losses, and the server must
-see only the total (`Algorithm.common_play`). The environment must draw such totals directly
+see only the total (`Shortcuts.common_play`). The environment must draw such totals directly
 (`Environment.sums`). The server's noise is the same as in the other engines.
 """
 
@@ -47,9 +47,9 @@ def _needs_single_clients(algorithm: Algorithm) -> str | None:
     """Return why the sums of all clients do not suffice; None if they do."""
     if algorithm.decider is not None:
         return "its players are not its clients"
-    if algorithm.combine != "sum":
+    if algorithm.uploads.combine != "sum":
         return "its server sees every single upload"
-    if algorithm.common_play is not None:
+    if algorithm.shortcuts.common_play is not None:
         return None
     if algorithm.certificate.trust in ("local", "distributed") and algorithm.certificate.mechanisms:
         return "each of its clients adds its own noise"
@@ -65,7 +65,7 @@ def play_sums(
     horizon: int,
 ) -> None:
     """Play all rounds, from exchange to exchange and from mark to mark of the sinks."""
-    follow = algorithm.common_play
+    follow = algorithm.shortcuts.common_play
     why = why_not_by_sums(algorithm, environment)
     if why is not None or follow is None:
         raise Unsupported(f"The engine 'summed' draws only sums: {why}. {what_instead()}.")
@@ -108,9 +108,13 @@ def play_sums(
 
 def _counted(algorithm: Algorithm, broadcast: Any, horizon: int) -> int:
     """Return how many rounds after a broadcast enter the next upload; the default is all."""
-    return horizon if algorithm.common_rounds is None else algorithm.common_rounds(broadcast)
+    return (
+        horizon
+        if algorithm.shortcuts.common_rounds is None
+        else algorithm.shortcuts.common_rounds(broadcast)
+    )
 
 
 def _upload(algorithm: Algorithm, gathered: np.ndarray) -> Any:
     """Return what the server sees of the uploads of all clients."""
-    return algorithm.upload(gathered)  # pyright: ignore[reportCallIssue]
+    return algorithm.uploads.kind(gathered)  # pyright: ignore[reportCallIssue]

@@ -140,7 +140,7 @@ def measures_of(algorithm: Algorithm, environment: Environment) -> tuple[Measure
     """The measures of a run: those of environment and algorithm, and the gain if there is one."""
     found = (
         *environment.measures(),
-        *(() if algorithm.measures is None else algorithm.measures()),
+        *(() if algorithm.claims.measures is None else algorithm.claims.measures()),
         *((Gain(environment.family),) if environment.family.gains else ()),
     )
     return tuple({measure.name: measure for measure in reversed(found)}.values())[::-1]

@@ -17,15 +17,14 @@ import numpy as np
 
 import hedgerow
 from hedgerow.audits.case import WHOLE, AuditCase
-from hedgerow.core.broadcast_range import Between
 from hedgerow.core.certificate import Certificate, Channel, Observer, Proof, trusted_server
 from hedgerow.core.lattice import from_units, to_units
 from hedgerow.core.layout import UnitVector, Whole
+from hedgerow.core.limits import Between, Broadcasts, Range, Uploads
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
@@ -163,14 +162,15 @@ class EqualPhases(AlgorithmSpec):
             client=PhaseClient(setting.experts),
             server=server,
             certificate=self._certificate(setting, selection),
-            upload=PhaseLosses,
-            broadcast=NextExpert,
-            log_likelihood=server.log_likelihood,
-            ranges={"losses": Range(setting.experts, 0.0, 1.0)},
-            broadcasts={
-                "rounds": Between(self.every, self.every),
-                "expert": Between(0, setting.experts - 1),
-            },
+            uploads=Uploads(PhaseLosses, {"losses": Range(setting.experts, 0.0, 1.0)}),
+            broadcasts=Broadcasts(
+                NextExpert,
+                {
+                    "rounds": Between(self.every, self.every),
+                    "expert": Between(0, setting.experts - 1),
+                },
+            ),
+            claims=Claims(log_likelihood=server.log_likelihood),
         )
 
     def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
@@ -201,7 +201,9 @@ def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     first[0, 0, 1:] = second[0, 0, 0] = 1.0
     sent = ((NextExpert(spec.every, 1), NextExpert(spec.every, 0)),)
     less = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.8))
-    bug = replace(algorithm, server=less, log_likelihood=less.log_likelihood)
+    bug = replace(
+        algorithm, server=less, claims=replace(algorithm.claims, log_likelihood=less.log_likelihood)
+    )
     certified = algorithm.certificate.guarantee(Observer.PEER).curve
     return (
         AuditCase("null: the same stream twice", WHOLE, algorithm, certified, first, first, sent),

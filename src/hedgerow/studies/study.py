@@ -204,7 +204,7 @@ class Study:
     def regret_bounds(self) -> dict[str, float | None]:
         """The proven bound on each label's expected regret here; None if none is proven."""
         bounds = {
-            e.label: (self.algorithms[e.label].regret_bound, self.config.environment_of(e))
+            e.label: (self.algorithms[e.label].claims.regret_bound, self.config.environment_of(e))
             for e in self.config.algorithms
         }
         return {
@@ -421,7 +421,7 @@ def _usual_game(algorithm: Algorithm) -> bool:
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:
     """A note if the bound is not below the largest regret, which no algorithm exceeds."""
-    bound, setting = algorithm.regret_bound, algorithm.setting
+    bound, setting = algorithm.claims.regret_bound, algorithm.setting
     if bound is None or setting.horizon is None:
         return []
     low, high = setting.family.bounds
@@ -440,7 +440,7 @@ def _vacuous_bound(algorithm: Algorithm) -> list[str]:
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
-    bound = algorithm.regret_bound
+    bound = algorithm.claims.regret_bound
     if bound is None or covered(bound, environment):
         return []
     family = algorithm.setting.family

@@ -24,8 +24,9 @@ from hedgerow.algorithms.shared.totals import (
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least
 
@@ -99,10 +100,9 @@ class FollowTheLeader(AlgorithmSpec):
             client=client,
             server=server,
             certificate=raw_certificate(),
-            upload=LossSums,
-            broadcast=Totals,
-            broadcasts=totals_of_losses(schedule, setting.experts),
+            uploads=Uploads(LossSums),
+            broadcasts=Broadcasts(Totals, totals_of_losses(schedule, setting.experts)),
             supports=MASKS_AND_DELAYS,
-            advance=ManySums(client, server).advance,
+            shortcuts=Shortcuts(ManySums(client, server).advance),
             parameters=schedule.shown(setting),
         )

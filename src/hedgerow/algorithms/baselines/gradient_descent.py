@@ -10,16 +10,16 @@ import numpy as np
 
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.core.broadcast_range import Planned, Points
 from hedgerow.core.certificate import Channel, Proof, not_private
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector
+from hedgerow.core.limits import Broadcasts, Planned, Points, Uploads
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
@@ -186,11 +186,12 @@ class GradientDescent(AlgorithmSpec):
                 },
                 family.record,
             ),
-            upload=GradientSum,
-            broadcast=Point,
-            broadcasts={"rounds": Planned(schedule), "point": Points(family.domain, width)},
+            uploads=Uploads(GradientSum),
+            broadcasts=Broadcasts(
+                Point, {"rounds": Planned(schedule), "point": Points(family.domain, width)}
+            ),
             plays="point",
-            regret_bound=self._bound(setting, schedule, diameter, steepest, rate),
+            claims=Claims(regret_bound=self._bound(setting, schedule, diameter, steepest, rate)),
             parameters={"rate": rate, **schedule.shown(setting)},
         )
 

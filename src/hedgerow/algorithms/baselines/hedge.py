@@ -23,8 +23,9 @@ from hedgerow.algorithms.shared.totals import (
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array, from_units
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.sums import sum_rows
@@ -136,7 +137,7 @@ class Hedge(AlgorithmSpec):
     --------
     >>> import hedgerow as hr
     >>> algorithm = hr.Hedge().build(hr.Setting(clients=10, experts=100, horizon=512))
-    >>> round(algorithm.regret_at_most, 1), algorithm.regret_bound.covers
+    >>> round(algorithm.regret_at_most, 1), algorithm.claims.regret_bound.covers
     (34.3, 'adaptive')
     """
 
@@ -165,15 +166,16 @@ class Hedge(AlgorithmSpec):
             client=client,
             server=server,
             certificate=raw_certificate(),
-            upload=LossSums,
-            broadcast=Totals,
-            broadcasts=totals_of_losses(schedule, setting.experts),
+            uploads=Uploads(LossSums),
+            broadcasts=Broadcasts(Totals, totals_of_losses(schedule, setting.experts)),
             supports=MASKS_AND_DELAYS,
-            advance=ManySums(client, server).advance,
-            regret_bound=RegretBound(
-                entropy / rate + rate * squares / 8,
-                "adaptive",
-                Proof("hedge.md", "regret"),
+            shortcuts=Shortcuts(ManySums(client, server).advance),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    entropy / rate + rate * squares / 8,
+                    "adaptive",
+                    Proof("hedge.md", "regret"),
+                )
             ),
             parameters={"rate": rate, **schedule.shown(setting)},
         )

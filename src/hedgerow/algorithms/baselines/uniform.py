@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.core.broadcast_range import Never, Planned
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     Certificate,
@@ -21,6 +20,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
+from hedgerow.core.limits import Broadcasts, Never, Planned, Uploads
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -140,8 +140,7 @@ class Uniform(AlgorithmSpec):
             certificate=Certificate(
                 "local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}
             ),
-            upload=Nothing,
-            broadcast=Broadcast,
-            broadcasts={"rounds": Planned(Never())},
+            uploads=Uploads(Nothing),
+            broadcasts=Broadcasts(Broadcast, {"rounds": Planned(Never())}),
             supports=MASKS_AND_DELAYS,
         )

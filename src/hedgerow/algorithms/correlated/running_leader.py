@@ -21,24 +21,24 @@ from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState,
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
-from hedgerow.core.broadcast_range import Between, Planned
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
-from hedgerow.core.messages import Broadcast, Upload
-from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import (
+from hedgerow.core.limits import (
     ANY_CLOSING,
     WAIT_ONLY,
-    Algorithm,
-    AlgorithmSpec,
-    Context,
-    SpecTraits,
+    Between,
+    Broadcasts,
+    Planned,
+    Range,
+    Uploads,
 )
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -262,13 +262,18 @@ class RunningLeader(AlgorithmSpec):
                 announced=ANNOUNCED,
                 proof=Proof(PROOF, "running-leader"),
             ),
-            upload=LossSums if central else NoisyFiltered,
-            broadcast=Leader,
-            broadcasts={"rounds": Planned(schedule), "expert": Between(0, experts - 1)},
-            common_play=attrgetter("expert") if central else None,
-            regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
-            ranges=sums_of_losses(setting) if central else {"losses": Range.noisy(experts)},
-            closing=ANY_CLOSING if central else WAIT_ONLY,
+            uploads=Uploads(
+                LossSums if central else NoisyFiltered,
+                sums_of_losses(setting) if central else {"losses": Range.noisy(experts)},
+                closing=ANY_CLOSING if central else WAIT_ONLY,
+            ),
+            broadcasts=Broadcasts(
+                Leader, {"rounds": Planned(schedule), "expert": Between(0, experts - 1)}
+            ),
+            shortcuts=Shortcuts(common_play=attrgetter("expert") if central else None),
+            claims=Claims(
+                regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader"))
+            ),
             parameters={"deviation": float(errors.max()), **schedule.shown(setting)},
         )
 

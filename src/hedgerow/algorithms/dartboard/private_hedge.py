@@ -23,12 +23,14 @@ from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.lattice import Array, from_units, to_units
+from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import (
-    ANY_CLOSING,
     Algorithm,
     AlgorithmSpec,
+    Claims,
     RunState,
+    Shortcuts,
     SpecTraits,
     Trace,
 )
@@ -144,7 +146,7 @@ class PrivateHedge(AlgorithmSpec):
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
     >>> algorithm = hr.PrivateHedge(epsilon=1.0).build(setting)
-    >>> round(algorithm.regret_at_most), algorithm.regret_bound.covers
+    >>> round(algorithm.regret_at_most), algorithm.claims.regret_bound.covers
     (51, 'adaptive')
     >>> algorithm.certificate.peer.curve.epsilon(1e-6) <= 1.0
     True
@@ -190,18 +192,16 @@ class PrivateHedge(AlgorithmSpec):
             client=Follower(setting.experts),
             server=server,
             certificate=self._certificate(setting, selection, draws),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            broadcasts=current_expert(schedule, setting),
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
-            regret_bound=RegretBound(
-                entropy / rate + rate * squares / 8,
-                "adaptive" if self.every == 1 else "oblivious",
-                Proof(PROOF, "regret"),
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(CurrentExpert, current_expert(schedule, setting)),
+            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    entropy / rate + rate * squares / 8,
+                    "adaptive" if self.every == 1 else "oblivious",
+                    Proof(PROOF, "regret"),
+                ),
+                log_likelihood=server.log_likelihood,
             ),
             parameters={"rate": rate, "draws": draws, **schedule.shown(setting)},
         )

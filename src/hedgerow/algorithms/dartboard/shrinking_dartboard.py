@@ -25,7 +25,8 @@ from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -80,7 +81,7 @@ class ShrinkingDartboard(AlgorithmSpec):
     >>> algorithm = hr.ShrinkingDartboard(epsilon=1.0).build(setting)
     >>> print(algorithm.certificate.peer.curve.words())
     epsilon = 1, delta = 0
-    >>> round(algorithm.regret_at_most), algorithm.regret_bound.covers
+    >>> round(algorithm.regret_at_most), algorithm.claims.regret_bound.covers
     (75, 'oblivious')
 
     References
@@ -151,18 +152,17 @@ class ShrinkingDartboard(AlgorithmSpec):
             client=Follower(setting.experts),
             server=server,
             certificate=self.certificate(setting, server),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            broadcasts=current_expert(choice.schedule, setting),
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(CurrentExpert, current_expert(choice.schedule, setting)),
             supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
-            switches_left=server.switches_left,
-            regret_bound=RegretBound(
-                choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
+            shortcuts=Shortcuts(
+                server.advance, common_play=attrgetter("expert"), switches_left=server.switches_left
+            ),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
+                ),
+                log_likelihood=server.log_likelihood,
             ),
             parameters=_shown(choice) | choice.schedule.shown(setting),
         )

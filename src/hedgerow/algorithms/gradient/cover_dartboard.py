@@ -262,11 +262,13 @@ class CoverDartboard(AlgorithmSpec):
             client=client,
             plays="point",
             supports=frozenset(),
-            advance=None,
-            common_play=None,
-            log_likelihood=Likelihood(client, server),
+            shortcuts=replace(inner.shortcuts, advance=None, common_play=None),
+            claims=replace(
+                inner.claims,
+                log_likelihood=Likelihood(client, server),
+                regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "regret")),
+            ),
             certificate=_about(inner.certificate, family.record),
-            regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "regret")),
             parameters={**inner.parameters, "points": len(cover), "resolution": resolution},
         )
 

@@ -44,7 +44,6 @@ from hedgerow.algorithms.shared.noisy_reports import (
     gaussian_share,
     noisy_reports,
 )
-from hedgerow.core.broadcast_range import Between, Planned
 from hedgerow.core.certificate import (
     Certificate,
     Channel,
@@ -56,15 +55,15 @@ from hedgerow.core.certificate import (
 from hedgerow.core.convex import CrossEntropy, Huber, OnSimplex
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
+from hedgerow.core.limits import Between, Broadcasts, Planned, Range, Uploads
 from hedgerow.core.losses import Linear, Norm
 from hedgerow.core.measure import Measure
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
@@ -251,16 +250,19 @@ class FrankWolfe(AlgorithmSpec):
             client=client,
             server=server,
             certificate=form.certificate(),
-            upload=GradientSum,
-            broadcast=Towards,
-            broadcasts={
-                "rounds": Planned(schedule),
-                "expert": Between(0, setting.experts - 1, opening=-1),
-            },
+            uploads=Uploads(GradientSum, {"gradients": form.range()}),
+            broadcasts=Broadcasts(
+                Towards,
+                {
+                    "rounds": Planned(schedule),
+                    "expert": Between(0, setting.experts - 1, opening=-1),
+                },
+            ),
             plays="point",
-            regret_bound=RegretBound(value, "stochastic", Proof(PROOF, "regret")),
-            ranges={"gradients": form.range()},
-            measures=None if known(setting.family) else form.measures,
+            claims=Claims(
+                regret_bound=RegretBound(value, "stochastic", Proof(PROOF, "regret")),
+                measures=None if known(setting.family) else form.measures,
+            ),
             parameters=form.parameters(),
         )
 

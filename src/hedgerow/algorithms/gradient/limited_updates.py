@@ -25,7 +25,6 @@ from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
 from hedgerow.algorithms.shared.points import PlaysPoint
-from hedgerow.core.broadcast_range import Numbers, Planned
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.convex import OnSimplex
 from hedgerow.core.domain import Domain
@@ -33,15 +32,15 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector, Whole
+from hedgerow.core.limits import Broadcasts, Numbers, Planned, Range, Uploads
 from hedgerow.core.losses import Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -241,20 +240,23 @@ def reduction(
         client=SamplingClient(subroutine, setting.family.domain, setting.experts, reporting),
         server=UpdatingServer(subroutine, releasing),
         certificate=_certificate(setting, subroutine, trust, delta),
-        upload=Report,
-        broadcast=Released,
-        broadcasts={
-            "rounds": Planned(subroutine),
-            "total": Numbers.noisy(subroutine.width, setting.clients),
-            "samples": Planned(subroutine, "samples"),
-            "step": Planned(subroutine, "step"),
-        },
+        uploads=Uploads(Report, _ranges(subroutine, central)),
+        broadcasts=Broadcasts(
+            Released,
+            {
+                "rounds": Planned(subroutine),
+                "total": Numbers.noisy(subroutine.width, setting.clients),
+                "samples": Planned(subroutine, "samples"),
+                "step": Planned(subroutine, "step"),
+            },
+        ),
         plays="point",
-        regret_bound=RegretBound(bound, "stochastic", Proof(PROOF, "regret"))
-        if bound is not None and alone
-        else None,
-        ranges=_ranges(subroutine, central),
-        measures=measures,
+        claims=Claims(
+            regret_bound=RegretBound(bound, "stochastic", Proof(PROOF, "regret"))
+            if bound is not None and alone
+            else None,
+            measures=measures,
+        ),
         parameters={
             **(parameters or {}),
             **({} if bound is None or alone else {"regret_if_alike": bound}),

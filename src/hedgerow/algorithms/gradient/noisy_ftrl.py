@@ -22,20 +22,19 @@ from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import check_interval
-from hedgerow.core.broadcast_range import Planned, Points
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, clip_to_lattice
 from hedgerow.core.layout import Matrix, Vector, Whole
+from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Broadcasts, Planned, Points, Range, Uploads
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -182,7 +181,7 @@ class NoisyFTRL(AlgorithmSpec):
     >>> game = hr.Classification(clients=10, features=5, horizon=1024)
     >>> for kind in ("independent", "tree", "blt"):
     ...     built = hr.NoisyFTRL(factorisation=kind).build(game.setting)
-    ...     print(kind, round(built.regret_at_most), built.regret_bound.covers)
+    ...     print(kind, round(built.regret_at_most), built.claims.regret_bound.covers)
     independent 831 adaptive
     tree 424 adaptive
     blt 339 adaptive
@@ -269,18 +268,23 @@ class NoisyFTRL(AlgorithmSpec):
                 proof=Proof(PROOF, "privacy"),
                 sent="sums of gradients",
             ),
-            upload=Gradients,
-            broadcast=Leader,
-            broadcasts={"rounds": Planned(schedule), "point": Points(family.domain, width)},
+            uploads=Uploads(
+                Gradients,
+                {"gradients": Range(width, -clip, clip) if central else Range.noisy(width)},
+                closing=ANY_CLOSING if central else WAIT_ONLY,
+            ),
+            broadcasts=Broadcasts(
+                Leader, {"rounds": Planned(schedule), "point": Points(family.domain, width)}
+            ),
             plays="point",
-            regret_bound=RegretBound(
-                regret_bound(setting, moves, weight), "adaptive", Proof(PROOF, "regret")
-            )
-            if proven
-            else None,
-            ranges={"gradients": Range(width, -clip, clip) if central else Range.noisy(width)},
-            closing=ANY_CLOSING if central else WAIT_ONLY,
-            measures=None if proven and known(family) else (lambda: (Shortened(family, clip),)),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    regret_bound(setting, moves, weight), "adaptive", Proof(PROOF, "regret")
+                )
+                if proven
+                else None,
+                measures=None if proven and known(family) else (lambda: (Shortened(family, clip),)),
+            ),
             parameters={
                 "clip": clip,
                 "penalty": weight,

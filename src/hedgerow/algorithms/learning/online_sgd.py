@@ -27,25 +27,18 @@ from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.batch import Batch, single
-from hedgerow.core.broadcast_range import Planned, Points
 from hedgerow.core.certificate import Assumption, Certificate, Channel, Proof, not_private
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Space
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
+from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Broadcasts, Planned, Points, Range, Uploads
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.model import Model
 from hedgerow.core.noise import COUNTED
-from hedgerow.core.protocol import (
-    ANY_CLOSING,
-    WAIT_ONLY,
-    Algorithm,
-    AlgorithmSpec,
-    SpecTraits,
-)
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -243,17 +236,24 @@ class OnlineSGD(AlgorithmSpec):
             client=client,
             server=server,
             certificate=self._certificate(setting, mechanism, work, smooth),
-            upload=GradientSums,
-            broadcast=Released,
-            broadcasts={"rounds": Planned(Schedule(1)), "model": Points(family.domain, width)},
+            uploads=Uploads(
+                GradientSums,
+                {
+                    "sums": Range(width, -clip * size, clip * size)
+                    if central
+                    else Range.noisy(width)
+                },
+                closing=ANY_CLOSING if central else WAIT_ONLY,
+            ),
+            broadcasts=Broadcasts(
+                Released, {"rounds": Planned(Schedule(1)), "model": Points(family.domain, width)}
+            ),
             plays="point",
-            resident=resident if resident.fits else None,
-            reference=None if self.noiseless else replace(self, epsilon=inf).build(setting),
-            ranges={
-                "sums": Range(width, -clip * size, clip * size) if central else Range.noisy(width)
-            },
-            closing=ANY_CLOSING if central else WAIT_ONLY,
-            measures=lambda: self._measures(family, clip, steepest),
+            shortcuts=Shortcuts(resident=resident if resident.fits else None),
+            claims=Claims(
+                measures=lambda: self._measures(family, clip, steepest),
+                reference=None if self.noiseless else replace(self, epsilon=inf).build(setting),
+            ),
             parameters={
                 "clip": clip,
                 "step": step,

@@ -15,15 +15,14 @@ from hedgerow.algorithms.mixture.games import combination_games
 from hedgerow.algorithms.mixture.home import AtHome
 from hedgerow.algorithms.mixture.roles import Answer, Answering, Learning, Weights
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
-from hedgerow.core.broadcast_range import Allowed, Between, Points
 from hedgerow.core.certificate import Channel, Proof, not_private, with_private_plays
 from hedgerow.core.combination import Combination, PublicForecasts, QuantileCombination
 from hedgerow.core.domain import Simplex
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.limits import ANY_CLOSING, Allowed, Between, Broadcasts, Points, Range, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import check_budget
 from hedgerow.privacy.mechanisms import RandomisedResponse
 
@@ -123,15 +122,11 @@ class PrivateMixture(AlgorithmSpec):
             client=client,
             server=replace(exact, gain=gain, spare=spare, variance=variance),
             certificate=certificate,
-            upload=Answer,
-            broadcast=Weights,
+            uploads=Uploads(Answer, _ranges(setting), combine="each", closing=ANY_CLOSING),
+            broadcasts=Broadcasts(Weights, _broadcasts(setting)),
             plays="point",
-            combine="each",
             supports=SUPPORTS,
-            free_noise=frozenset({"level", "rounding"}),
-            ranges=_ranges(setting),
-            broadcasts=_broadcasts(setting),
-            closing=ANY_CLOSING,
+            claims=Claims(free_noise=frozenset({"level", "rounding"})),
             parameters={"turned": response.turned, "gain": gain},
         )
 
@@ -163,14 +158,11 @@ class Mixture(AlgorithmSpec):
             client=Answering(setting.experts, _family(setting)),
             server=Learning.exact(_family(setting), setting.experts),
             certificate=not_private(reason, channels, setting.family.record),
-            upload=Answer,
-            broadcast=Weights,
+            uploads=Uploads(Answer, _ranges(setting), combine="each"),
+            broadcasts=Broadcasts(Weights, _broadcasts(setting)),
             plays="point",
-            combine="each",
             supports=SUPPORTS,
-            free_noise=frozenset({"level"}),
-            ranges=_ranges(setting),
-            broadcasts=_broadcasts(setting),
+            claims=Claims(free_noise=frozenset({"level"})),
         )
 
     def games(self) -> Games:

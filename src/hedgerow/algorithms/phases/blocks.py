@@ -16,10 +16,10 @@ import numpy as np
 from hedgerow.algorithms.shared.following import first_awake
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
-from hedgerow.core.broadcast_range import Allowed, Between, Planned
 from hedgerow.core.certificate import Channel
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import UnitVector, Vector, Whole
+from hedgerow.core.limits import Allowed, Between, Planned
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState, Trace

@@ -38,11 +38,11 @@ from hedgerow.algorithms.shared.noisy_reports import (
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Broadcasts, Range, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
@@ -212,20 +212,24 @@ class PhasedSelection(AlgorithmSpec):
             certificate=self._central(setting, selection)
             if exact
             else self._noisy_reports(setting, reporting),
-            upload=LossSums if exact else NoisySums,
-            broadcast=NextBlock,
-            broadcasts=server.broadcasts,
-            supports=MASKS_AND_DELAYS,
-            advance=Spans(client, server).advance,
-            common_play=attrgetter("expert") if exact else None,
-            log_likelihood=server.log_likelihood if exact else None,
-            regret_bound=RegretBound(
-                regret_bound(setting, self._excess(setting, reporting)),
-                "stochastic",
-                Proof(PROOF, "regret"),
+            uploads=Uploads(
+                LossSums if exact else NoisySums,
+                sums_of_losses(setting) if exact else {"losses": Range.noisy(setting.experts)},
+                closing=WAIT_ONLY if self.trust == "distributed" else ANY_CLOSING,
             ),
-            ranges=sums_of_losses(setting) if exact else {"losses": Range.noisy(setting.experts)},
-            closing=WAIT_ONLY if self.trust == "distributed" else ANY_CLOSING,
+            broadcasts=Broadcasts(NextBlock, server.broadcasts),
+            supports=MASKS_AND_DELAYS,
+            shortcuts=Shortcuts(
+                Spans(client, server).advance, common_play=attrgetter("expert") if exact else None
+            ),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    regret_bound(setting, self._excess(setting, reporting)),
+                    "stochastic",
+                    Proof(PROOF, "regret"),
+                ),
+                log_likelihood=server.log_likelihood if exact else None,
+            ),
             parameters={"choice": self._chosen}
             if exact
             else _noise_on_reports(setting.experts, reporting),

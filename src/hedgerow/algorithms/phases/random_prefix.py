@@ -26,11 +26,11 @@ from hedgerow.algorithms.phases.blocks import (
     later_blocks,
 )
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
-from hedgerow.core.broadcast_range import Allowed, UpTo
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.limits import ANY_CLOSING, Allowed, Broadcasts, Uploads, UpTo
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import check_budget, expect
@@ -102,20 +102,21 @@ class RandomPrefix(AlgorithmSpec):
             client=client,
             server=server,
             certificate=self._certificate(setting, selection),
-            upload=LossSums,
-            broadcast=NextBlock,
-            broadcasts=server.broadcasts,
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(NextBlock, server.broadcasts),
             supports=MASKS_AND_DELAYS,
-            advance=Spans(client, server).advance,
-            common_play=attrgetter("expert"),
-            common_rounds=attrgetter("counted"),
-            log_likelihood=server.log_likelihood,
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
-            regret_bound=RegretBound(
-                gap_regret(setting, self.epsilon, 0.0),
-                "stochastic",
-                Proof("random_prefix.md", "regret"),
+            shortcuts=Shortcuts(
+                Spans(client, server).advance,
+                common_play=attrgetter("expert"),
+                common_rounds=attrgetter("counted"),
+            ),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    gap_regret(setting, self.epsilon, 0.0),
+                    "stochastic",
+                    Proof("random_prefix.md", "regret"),
+                ),
+                log_likelihood=server.log_likelihood,
             ),
         )
 

@@ -16,18 +16,17 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.core.broadcast_range import Allowed, Between, Planned
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
 from hedgerow.core.layout import UnitVector, Whole
+from hedgerow.core.limits import Allowed, Between, Broadcasts, Planned, Range, Uploads
 from hedgerow.core.messages import Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, SpecTraits
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Client, Unit, covers
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import NoisyMax
@@ -266,11 +265,9 @@ class VoteSelection(AlgorithmSpec):
             client=voter,
             server=server,
             certificate=self._certificate(setting, selections),
-            upload=Opinion,
-            broadcast=CurrentExpert,
-            broadcasts=server.broadcasts,
-            log_likelihood=Likelihood(voter, server),
-            ranges={"scores": Range(setting.experts, 0.0, 1.0, per_round=False)},
+            uploads=Uploads(Opinion, {"scores": Range(setting.experts, 0.0, 1.0, per_round=False)}),
+            broadcasts=Broadcasts(CurrentExpert, server.broadcasts),
+            claims=Claims(log_likelihood=Likelihood(voter, server)),
             parameters={
                 "choices": times,
                 "error_at_least": error_at_least(setting.clients, setting.experts, self.epsilon),

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.core.broadcast_range import Allowed, Between, Planned
 from hedgerow.core.certificate import Channel
 from hedgerow.core.lattice import Array, to_units
 from hedgerow.core.layout import UnitVector, Whole
+from hedgerow.core.limits import Allowed, Between, Planned
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Context

@@ -11,17 +11,16 @@ import numpy as np
 
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
-from hedgerow.core.broadcast_range import Allowed, Numbers, Planned
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.lattice import Array, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector
+from hedgerow.core.limits import Allowed, Numbers, Planned, Range
 from hedgerow.core.losses import Gains
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.core.sums import sum_rows
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import expect
 
 MOST_TOTAL = 2.0**62  # lattice units

@@ -190,10 +190,12 @@ class Doubling(AlgorithmSpec):
                 Proof("doubling.md", "approximate-dp"),
                 self.known.calibration,
             ),
-            regret_bound=self.proven_bound(setting, server),
-            advance=server.advance,
-            log_likelihood=server.log_likelihood,
-            switches_left=None,  # a new epoch begins when they are used up
+            claims=replace(
+                known.claims,
+                regret_bound=self.proven_bound(setting, server),
+                log_likelihood=server.log_likelihood,
+            ),
+            shortcuts=replace(known.shortcuts, advance=server.advance, switches_left=None),
             parameters={
                 **known.parameters,
                 **server.shown(),

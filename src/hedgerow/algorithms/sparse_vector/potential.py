@@ -190,9 +190,12 @@ class Potential(AlgorithmSpec):
             name=self.name,
             server=server,
             certificate=recency_certificate(setting, server, proof, proof, self.known.calibration),
-            regret_bound=self.proven_bound(setting, server),
-            advance=server.advance,
-            log_likelihood=server.log_likelihood,
+            claims=replace(
+                known.claims,
+                regret_bound=self.proven_bound(setting, server),
+                log_likelihood=server.log_likelihood,
+            ),
+            shortcuts=replace(known.shortcuts, advance=server.advance),
             parameters={**known.parameters, **server.shown()},
         )
 

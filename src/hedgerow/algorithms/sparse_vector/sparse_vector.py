@@ -29,7 +29,8 @@ from hedgerow.algorithms.sparse_vector.recency import (
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect, parameters
@@ -146,16 +147,14 @@ class SparseVector(AlgorithmSpec):
             client=Follower(setting.experts),
             server=server,
             certificate=recency_certificate(setting, server, pure, approximate, self.calibration),
-            upload=LossSums,
-            broadcast=CurrentExpert,
-            broadcasts=current_expert(server.schedule, setting),
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
             supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            regret_bound=self.proven_bound(setting, server),
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
+            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
+            claims=Claims(
+                regret_bound=self.proven_bound(setting, server),
+                log_likelihood=server.log_likelihood,
+            ),
             parameters={
                 **server.shown(),
                 "front": constants.front,

@@ -28,13 +28,13 @@ from hedgerow.core.environment import MASKS_AND_DELAYS, Feature
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
+from hedgerow.core.limits import Range
 from hedgerow.core.losses import Gains
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Person, Unit
-from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, expect, one_of
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled

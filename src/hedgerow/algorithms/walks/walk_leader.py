@@ -26,20 +26,28 @@ from hedgerow.algorithms.walks.reports import (
     received,
 )
 from hedgerow.core.block import Block
-from hedgerow.core.broadcast_range import Allowed, Numbers, Planned
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector
+from hedgerow.core.limits import (
+    ANY_CLOSING,
+    WAIT_ONLY,
+    Allowed,
+    Broadcasts,
+    Numbers,
+    Planned,
+    Uploads,
+)
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import (
-    ANY_CLOSING,
-    WAIT_ONLY,
     Algorithm,
+    Claims,
     Context,
     RunState,
+    Shortcuts,
     SpecTraits,
     Trace,
 )
@@ -351,18 +359,21 @@ class WalkLeader(WalkSpec):
             server=server,
             decider=decider,
             certificate=self.certificate(setting, noise, ANNOUNCED),
-            upload=NoisyReport,
-            broadcast=NoisySums,
-            broadcasts=every_round("sums", setting),
-            combine="each" if self.silo else "sum",
+            uploads=Uploads(
+                NoisyReport,
+                self.ranges(setting, noise),
+                combine="each" if self.silo else "sum",
+                closing=WAIT_ONLY if self.silo or self.trust == "distributed" else ANY_CLOSING,
+            ),
+            broadcasts=Broadcasts(NoisySums, every_round("sums", setting)),
             supports=self.supports(setting),
             needs=self.needs(setting),
-            advance=Walk(client, decider, server, gains).advance,
-            ranges=self.ranges(setting, noise),
-            closing=WAIT_ONLY if self.silo or self.trust == "distributed" else ANY_CLOSING,
-            regret_bound=self._bound(setting, noise),
-            reference=FollowTheLeader().build(setting) if plain else None,
-            free_noise=frozenset({START}),
+            shortcuts=Shortcuts(Walk(client, decider, server, gains).advance),
+            claims=Claims(
+                regret_bound=self._bound(setting, noise),
+                reference=FollowTheLeader().build(setting) if plain else None,
+                free_noise=frozenset({START}),
+            ),
             parameters=self.report_parameters(noise),
         )
 

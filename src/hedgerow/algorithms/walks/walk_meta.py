@@ -417,12 +417,16 @@ class WalkMeta(WalkSpec):
             server=server,
             decider=decider,
             certificate=self.certificate(setting, noise, ANNOUNCED),
-            broadcast=Forecast,
-            broadcasts=every_round("values", setting),
-            advance=MetaWalk(client, decider, server).advance,
-            regret_bound=self._bound(setting, walk.regret_bound, noise),
-            reference=None,
-            free_noise=walk.free_noise | {CHOICE},
+            broadcasts=replace(
+                walk.broadcasts, kind=Forecast, limits=every_round("values", setting)
+            ),
+            shortcuts=replace(walk.shortcuts, advance=MetaWalk(client, decider, server).advance),
+            claims=replace(
+                walk.claims,
+                regret_bound=self._bound(setting, walk.claims.regret_bound, noise),
+                reference=None,
+                free_noise=walk.claims.free_noise | {CHOICE},
+            ),
         )
 
     def _reporters(self, setting: Setting) -> int:

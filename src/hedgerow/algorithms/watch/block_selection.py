@@ -17,13 +17,8 @@ from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.algorithms.watch.server import CHANNELS, Run, RunServer, Watched
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.protocol import (
-    ANY_CLOSING,
-    LONGEST_BATCH,
-    Algorithm,
-    AlgorithmSpec,
-    SpecTraits,
-)
+from hedgerow.core.limits import ANY_CLOSING, LONGEST_BATCH, Broadcasts, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
@@ -99,20 +94,18 @@ class BlockSelection(AlgorithmSpec):
                 composition="sum",
                 entered=1,
             ),
-            upload=LossSums,
-            broadcast=Watched,
-            broadcasts=server.broadcasts,
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(Watched, server.broadcasts),
             supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            regret_bound=RegretBound(
-                tracking_regret(setting, self.epsilon, 0, length),
-                "stochastic",
-                Proof("watched_selection.md", "blocks"),
+            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
+            claims=Claims(
+                regret_bound=RegretBound(
+                    tracking_regret(setting, self.epsilon, 0, length),
+                    "stochastic",
+                    Proof("watched_selection.md", "blocks"),
+                ),
+                log_likelihood=server.log_likelihood,
             ),
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
             parameters={
                 "length": length,
                 "tracking_regret": tracking_regret(setting, self.epsilon, self.changes, length),

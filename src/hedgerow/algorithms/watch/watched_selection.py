@@ -23,13 +23,8 @@ from hedgerow.algorithms.watch.server import CHANNELS, ProvenRegret, Run, RunSer
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import MOST_EXACT, round_to_lattice
-from hedgerow.core.protocol import (
-    ANY_CLOSING,
-    LONGEST_BATCH,
-    Algorithm,
-    AlgorithmSpec,
-    SpecTraits,
-)
+from hedgerow.core.limits import ANY_CLOSING, LONGEST_BATCH, Broadcasts, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget
@@ -130,16 +125,13 @@ class WatchedSelection(AlgorithmSpec):
                 channels=CHANNELS,
                 mechanisms=(test.threshold_noise, test.comparison, *choices),
             ),
-            upload=LossSums,
-            broadcast=Watched,
-            broadcasts=server.broadcasts,
+            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            broadcasts=Broadcasts(Watched, server.broadcasts),
             supports=MASKS_AND_DELAYS,
-            advance=server.advance,
-            common_play=attrgetter("expert"),
-            log_likelihood=server.log_likelihood,
-            measures=lambda: (ProvenRegret(server),),
-            ranges=sums_of_losses(setting),
-            closing=ANY_CLOSING,
+            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
+            claims=Claims(
+                measures=lambda: (ProvenRegret(server),), log_likelihood=server.log_likelihood
+            ),
             parameters={
                 "test_epsilon": test.curve.bound,
                 "threshold_scale": test.threshold_scale,

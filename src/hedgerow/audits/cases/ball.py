@@ -180,7 +180,7 @@ def _covered(spec: CoverDartboard) -> Iterator[AuditCase]:
         return AuditCase(
             name,
             WHOLE,
-            replace(line.algorithm, log_likelihood=audited),
+            replace(line.algorithm, claims=replace(line.algorithm.claims, log_likelihood=audited)),
             peer_curve(line.algorithm),
             line.first,
             line.first if same else line.second,

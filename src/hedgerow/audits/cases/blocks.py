@@ -103,8 +103,14 @@ class OpenServer(BlockServer):
 
 
 def _with(algorithm: Algorithm, client: BlockClient, server: BlockServer) -> Algorithm:
-    likelihood = None if algorithm.log_likelihood is None else server.log_likelihood
-    return replace(algorithm, client=client, server=server, advance=None, log_likelihood=likelihood)
+    likelihood = None if algorithm.claims.log_likelihood is None else server.log_likelihood
+    return replace(
+        algorithm,
+        client=client,
+        server=server,
+        shortcuts=replace(algorithm.shortcuts, advance=None),
+        claims=replace(algorithm.claims, log_likelihood=likelihood),
+    )
 
 
 def overlapping(algorithm: Algorithm) -> Algorithm:
@@ -180,7 +186,7 @@ def _real_runs(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
 
     Expert 1 loses more at the second client; the datum is that of the first.
     """
-    played = replace(spec, epsilon=LOUD)  # pyright: ignore[reportArgumentType]
+    played = replace(spec, epsilon=LOUD)
     algorithm = played.build(Setting(2, 2, 4))
     first = np.zeros((4, 2, 2))
     first[:, 1, 1] = 0.5

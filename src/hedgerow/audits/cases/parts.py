@@ -34,7 +34,10 @@ AnyServer = TypeVar("AnyServer", bound=Any)
 def with_server(algorithm: Algorithm, server: Any) -> Algorithm:
     """The algorithm with another server and the same certificate."""
     return replace(
-        algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood
+        algorithm,
+        server=server,
+        shortcuts=replace(algorithm.shortcuts, advance=server.advance),
+        claims=replace(algorithm.claims, log_likelihood=server.log_likelihood),
     )
 
 

@@ -133,7 +133,12 @@ def with_mechanism(algorithm: Algorithm, role: str, name: str, mechanism: Mechan
     Fast paths and likelihoods are left out.
     """
     changed: dict[str, Any] = {role: replace(getattr(algorithm, role), **{name: mechanism})}
-    return replace(algorithm, advance=None, log_likelihood=None, **changed)
+    return replace(
+        algorithm,
+        shortcuts=replace(algorithm.shortcuts, advance=None),
+        claims=replace(algorithm.claims, log_likelihood=None),
+        **changed,
+    )
 
 
 def less_noise(algorithm: Algorithm, factor: float) -> Algorithm:

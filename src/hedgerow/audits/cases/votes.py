@@ -60,7 +60,10 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
         name: str, voter: Voter, server: VoteServer, other: Array, expected: Verdict
     ) -> AuditCase:
         audited: Algorithm = replace(
-            algorithm, client=voter, server=server, log_likelihood=Likelihood(voter, server)
+            algorithm,
+            client=voter,
+            server=server,
+            claims=replace(algorithm.claims, log_likelihood=Likelihood(voter, server)),
         )
         curve = peer_curve(algorithm)
         return AuditCase(name, WHOLE, audited, curve, first, other, (sent,), expected=expected)

@@ -308,7 +308,7 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
 
 
 def _bound(spec: AlgorithmSpec, environment: Environment) -> float | None:
-    bound = spec.build(environment.setting).regret_bound
+    bound = spec.build(environment.setting).claims.regret_bound
     return None if bound is None or not covered(bound, environment) else bound.value
 
 

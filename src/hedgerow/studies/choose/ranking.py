@@ -447,7 +447,7 @@ def _proven(spec: AlgorithmSpec, games: Mapping[str, Environment]) -> float | No
     """The largest bound over the games; None if one is not covered or the bound says nothing."""
     found = []
     for game in games.values():
-        bound = spec.build(game.setting).in_game(game.traits).regret_bound
+        bound = spec.build(game.setting).in_game(game.traits).claims.regret_bound
         if bound is None or not covered(bound, game) or bound.value >= game.setting.rounds:
             return None
         found.append(bound.value)

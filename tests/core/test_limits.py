@@ -11,8 +11,8 @@ import hedgerow as hr
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.contracts.games import built, games_of
+from hedgerow.core.limits import Range
 from hedgerow.core.messages import InvalidMessage
-from hedgerow.core.upload_range import Range
 
 
 @pytest.mark.parametrize("rounds", [1, 7])
@@ -64,13 +64,13 @@ def test_gains_have_their_own_range() -> None:
 def test_a_game_whose_sums_may_be_too_large_is_refused() -> None:
     large = hr.RandomPrefix().build(hr.Setting(2**20, 2, 2**13))
     with pytest.raises(hr.Unsupported, match=r"may reach 8\.59e\+09"):
-        large.require_bounded_messages()
+        large.require_limits()
 
 
 def test_an_algorithm_without_ranges_is_refused_by_name() -> None:
     sized = hr.WalkLeader(sized=True).build(hr.Setting(2, 3, 5))
     with pytest.raises(hr.Unsupported, match="walk_leader does not say where the numbers of"):
-        sized.require_bounded_messages()
+        sized.require_limits()
 
 
 FORMS: dict[str, Any] = variants()
@@ -89,13 +89,13 @@ def test_whatever_can_be_deployed_has_ranges(name: str) -> None:
     algorithm = built(FORMS[name], games_of(FORMS[name]).setting)
     exact = all(mechanism.exact for mechanism in algorithm.certificate.mechanisms)
     if algorithm.certificate.trust in ("central", "local") and exact and not algorithm.decider:
-        algorithm.require_bounded_messages()
+        algorithm.require_limits()
     else:
         assert algorithm.certificate.trust in ("none", "distributed") or not exact
 
 
 def test_uploads_keep_their_type() -> None:
     algorithm = hr.SparseVector().build(hr.Setting(2, 3, 5))
-    found = algorithm.bounded(LossSums(np.array([7, -7, 2**40])), 2)
+    found = algorithm.uploads.bounded(LossSums(np.array([7, -7, 2**40])), 2)
     assert isinstance(found, LossSums)
     assert found.losses.tolist() == [7, 0, 2**21]
