@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from math import inf, prod
 from typing import Any
@@ -150,6 +150,11 @@ class Model(Family):
     def weights(self) -> int:
         """How many weights the model has: the width of a point."""
         return sum(leaf.size for leaf in need_jax().tree.leaves(self.params))
+
+    @cached_property
+    def blank(self) -> Model:
+        """The model with all parameters zero: what is compiled for it serves all first weights."""
+        return replace(self, params=need_jax().tree.map(np.zeros_like, self.params))
 
     @property
     def start(self) -> Array:

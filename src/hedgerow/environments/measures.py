@@ -11,13 +11,14 @@ from hedgerow.core.block import Block
 from hedgerow.core.convex import Scored
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import Unsupported
+from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import AtMarks, Measure
 from hedgerow.core.plays import Plays, charges
 from hedgerow.core.protocol import Algorithm
 
-PART = 100  # test examples that a model classifies at a time: few, to stay in the cache
+PART = 100  # test examples that a model classifies at a time: few, to stay in a CPU's cache
 
 
 class Accuracy(Measure):
@@ -101,8 +102,9 @@ class TestAccuracy(_OnTestData):
             scores = self._examples[:, :-1] @ point
             return float(((scores > 0) == (self._examples[:, -1] > 0)).mean())
         model: Any = self.family
-        parts = range(0, len(self._examples), PART)
-        right = [model.right(self._examples[k : k + PART], point).sum() for k in parts]
+        part = PART if need_jax().default_backend() == "cpu" else len(self._examples)
+        parts = range(0, len(self._examples), part)
+        right = [model.right(self._examples[k : k + part], point).sum() for k in parts]
         return float(sum(right) / len(self._examples))
 
 

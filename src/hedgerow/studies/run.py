@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.extras import need_jax
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Everything
@@ -217,6 +218,12 @@ def check_engine(config: StudyConfig) -> None:
             )
 
 
+def _on_accelerator(algorithms: Iterable[Algorithm]) -> bool:
+    """Whether some algorithm plays whole games on an accelerator."""
+    resident = any(algorithm.resident is not None for algorithm in algorithms)
+    return resident and need_jax().default_backend() != "cpu"
+
+
 def run_study(
     config: StudyConfig,
     *,
@@ -235,6 +242,9 @@ def run_study(
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
+    if executor is None and workers != 1 and _on_accelerator(algorithms.values()):
+        with ThreadPoolExecutor(workers or SHARES) as threads:  # processes cannot share a device
+            return run_study(config, keep=keep, progress=progress, store=store, executor=threads)
     if executor is not None:
         expect(
             workers is None, "workers", workers, "to be None with an executor, which has its own"

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from math import sqrt
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,11 +28,12 @@ import numpy as np
 from hedgerow.algorithms.learning.roles import LearningClient, TrainingServer
 from hedgerow.algorithms.learning.rounds import (
     MOST,
+    Precision,
     charge,
     clipping,
-    in_24_bits,
     projection,
     stepping,
+    with_precision,
 )
 from hedgerow.core.block import Block
 from hedgerow.core.counted import row
@@ -104,6 +106,7 @@ class Carry(NamedTuple):
     trail: Any  # the average of the sums, for momentum
     average: Any  # of the models
     pending: Any  # the gradients of the last round, in whole units
+    odd: Any  # how many gradients were not finite so far
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class Form:
     wide: bool  # sums of all clients may not fit into 32 bits
     paid: bool  # what is paid is computed here
     rounds: int  # in one call, at most
+    precision: Precision
 
     @property
     def examples(self) -> int:
@@ -184,8 +188,8 @@ def game(form: Form) -> Callable[..., tuple[Carry, Any]]:
     """Return `played(numbers, filter, carry, count, examples)`, as a function for JAX.
 
     It plays `count` rounds with examples (form.rounds, examples, numbers). `filter` are the tables,
-    or the decoded noise of all rounds. It returns the carry and, by round, what is paid, how many
-    gradients are not finite, and the played points.
+    or the decoded noise of all rounds. It returns the carry and, by round, the played points and
+    what is paid, if that is computed here.
     """
     jax = need_jax()
     jnp, lax, project = jax.numpy, jax.lax, projection(form.domain)
@@ -229,22 +233,21 @@ def game(form: Form) -> Callable[..., tuple[Carry, Any]]:
             average = n.keep * average + (1 - n.keep) * point
             play = average / (1 - n.keep ** (carry.at + 1).astype(np.float32))
         pending, odd, losses = find(n.limit, n.local, point, records)
-        cost = np.float32(0)
+        found = (play,)
         if form.paid:
             same = form.start and not form.averaged
-            cost = paid(losses if same else jax.vmap(loss, (None, 0))(play, records))
-        found = (cost, odd.astype(np.int32), play)
+            found += (paid(losses if same else jax.vmap(loss, (None, 0))(play, records)),)
         out = tuple(rows.at[at].set(new) for rows, new in zip(out, found, strict=True))
-        return carry._replace(at=carry.at + 1, average=average, pending=pending), out
+        odd = carry.odd + odd.astype(np.int32)
+        carry = carry._replace(at=carry.at + 1, average=average, pending=pending, odd=odd)
+        return carry, out
 
     def played(n: Numbers, table: Any, carry: Carry, count: Any, examples: Any) -> Any:
-        out = tuple(
-            jnp.zeros((form.rounds, *shape), kind)
-            for shape, kind in (((), np.float32), ((), np.int32), ((form.width,), np.float32))
-        )
+        shapes = ((form.rounds, form.width), (form.rounds,))[: 1 + form.paid]
+        out = tuple(jnp.zeros(shape, np.float32) for shape in shapes)
         return lax.fori_loop(0, count, partial(one, n, table, examples), (carry, out))
 
-    return in_24_bits(played)
+    return with_precision(played, form.precision)
 
 
 def _parts(pending: Any) -> tuple[Any, ...]:
@@ -272,12 +275,13 @@ def opening(form: Form) -> Carry:
         zero(),
         zero() if form.averaged else jnp.zeros(0, np.float32),
         tuple(zero(np.int32) for _ in range(1 + form.wide)),
+        jnp.zeros((), np.int32),
     )
 
 
 @lru_cache(maxsize=64)
-def compiled(form: Form, every: bool) -> Any:
-    """The compiled game; the carry is written over.
+def compiled(form: Form, every: bool) -> Callable[..., Any]:
+    """The compiled game; the carry is written over. Threads that play it compile it once.
 
     An accelerator plays a fixed number of rounds (`every`), or it would ask after each whether
     there is another. A CPU plays as many as there are.
@@ -287,9 +291,15 @@ def compiled(form: Form, every: bool) -> Any:
     def all_of(n: Numbers, table: Any, carry: Carry, count: Any, examples: Any) -> Any:
         rounds = form.rounds if every else count
         carry, found = played(n, table, carry, rounds, examples)
-        return carry, (*found, jax.numpy.isfinite(found[2]).all())
+        return carry, found, jax.numpy.isfinite(found[0]).all()
 
-    return jax.jit(all_of, donate_argnums=2)
+    function, lock = jax.jit(all_of, donate_argnums=2), Lock()
+
+    def play(*given: Any) -> Any:
+        with lock:
+            return function(*given)
+
+    return play
 
 
 @lru_cache(maxsize=16)
@@ -305,17 +315,26 @@ def _decoded(rounds: int, width: int) -> Any:
     return jax.jit(decoded)
 
 
-_sent: list[tuple[Array, Any]] = []  # the last records that were sent to the device
+_COMPILING = Lock()
 
 
-def _on_device(records: Array, form: Form) -> Any:
-    """The examples of some rounds; algorithms that play them one after the other share them."""
-    shape = (form.rounds, form.examples, records.shape[-1] // form.size)
-    if not (_sent and _sent[0][0] is records and _sent[0][1].shape == shape):
+class _Sent:
+    """The last records that were sent to the device: algorithms that play them share them."""
+
+    last: tuple[Array, Any] | None = None
+
+    def to_device(self, records: Array, form: Form) -> Any:
+        shape = (form.rounds, form.examples, records.shape[-1] // form.size)
+        if (last := self.last) is not None and last[0] is records and last[1].shape == shape:
+            return last[1]
         given = np.empty((form.rounds, *records.shape[1:]), np.float32)
         given[: len(records)], given[len(records) :] = records, 0
-        _sent[:] = [(records, need_jax().device_put(given.reshape(shape)))]
-    return _sent[0][1]
+        sent = need_jax().device_put(given.reshape(shape))
+        self.last = records, sent
+        return sent
+
+
+_SENT = _Sent()
 
 
 class Distant(Plays):
@@ -350,9 +369,9 @@ class Distant(Plays):
 
 @dataclass(frozen=True)
 class Odd:
-    """What measures may know of the clients: how many gradients were not finite."""
+    """What measures may know of the clients: how many gradients were not finite so far."""
 
-    odd: int
+    odd: Any
 
 
 @dataclass(frozen=True)
@@ -393,14 +412,14 @@ class Resident:
         every, last = _accelerated(), run.round + block.rounds == self.server.factorisation.rounds
         if block.rounds > form.rounds or (every and not last):
             form = replace(form, rounds=block.rounds)
-        records = _on_device(block.reports, form)
-        play = compiled(form, every)
-        carry, found = play(numbers, table, carry, block.rounds, records)
-        paid, odd, models, finite = found
+        records = _SENT.to_device(block.reports, form)
+        with _COMPILING:
+            play = compiled(form, every)
+        carry, (models, *paid), finite = play(numbers, table, carry, block.rounds, records)
         plays = Distant(models, finite, block.rounds, self.clients, form.domain)
-        if form.paid:
-            plays.__dict__["paid"] = np.asarray(paid, np.float64)[: block.rounds]
-        counted = Odd(run.clients.odd + int(np.asarray(odd)[: block.rounds].sum()))
+        if paid:
+            plays.__dict__["paid"] = np.asarray(paid[0], np.float64)[: block.rounds]
+        counted = Odd(carry.odd)
         exchanges = block.rounds - (run.round == 0)
         device = form, numbers, table, carry
         after = Playing(run.round + block.rounds, counted, run.source, device)
@@ -434,7 +453,7 @@ class Resident:
             used = (table.kept != 0).any(axis=0)
             pattern = tuple(tuple(map(bool, line)) for line in used)
         form = Form(
-            family=work.family,
+            family=work.family.blank if isinstance(work.family, Model) else work.family,
             width=work.width,
             clients=self.clients,
             size=work.size,
@@ -444,6 +463,7 @@ class Resident:
             averaged=client.average is not None,
             wide=self.clients * work.size * work.clip >= MOST,
             paid=isinstance(work.family, Model),
+            precision=work.precision,
             rounds=rounds if _accelerated() else 2 ** (rounds - 1).bit_length(),
         )
         return form, numbers, table, opening(form)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from math import inf, isfinite, nextafter, sqrt
+from math import inf, isfinite, isqrt, nextafter, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -25,21 +25,25 @@ from hedgerow.core.model import Model
 from hedgerow.core.validate import expect
 
 Steps = Literal["start", "convex", "smooth", "clipped"]
+Precision = Literal["24 bits", "device"]
 MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
-LEVEL = 256  # terms of a sum in a norm
+ONE_LEVEL = 2**10  # squares of a norm that are added up at once
 AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
 
 
 def margin(width: int) -> float:
     """By which share the clip is lowered: more than the rounding errors of a norm.
 
-    >>> margin(100) < 4e-5, margin(63_242) < 1e-4, margin(10**9) < 2e-4
+    >>> margin(100) < 4e-5, margin(63_242) < 1e-4, margin(20_000_000) < 2e-3
     (True, True, True)
     """
-    levels = 1
-    while width > LEVEL:
-        width, levels = width // LEVEL + width % LEVEL, levels + 1
-    return (levels * LEVEL + 64) * 2.0**-23
+    row = _row(width)
+    return (row + width // row + 64) * 2.0**-23
+
+
+def _row(width: int) -> int:
+    """How many squares are added up before their sums are; all of them for few."""
+    return width if width <= ONE_LEVEL else isqrt(width)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ class LocalRound:
         Where gradients are taken: "start", or after local steps.
     local_step
         The size of a local step; not used for "start".
+    precision
+        The precision of products: "24 bits", as proofs for "convex" and "smooth" assume, or what
+        the device takes by default, such as TF32 on a GPU.
     """
 
     family: Family
@@ -68,6 +75,7 @@ class LocalRound:
     clip: float
     steps: Steps
     local_step: float
+    precision: Precision = "24 bits"
 
     def __post_init__(self) -> None:
         rule = f"< {MOST:g}: sums must be exact"
@@ -89,7 +97,8 @@ class LocalRound:
         """
         batch, numbers = records.shape[:-1], self.family.record_width(self.width)
         examples = records.astype(np.float32).reshape(-1, self.size, numbers)
-        compiled = _compiled(self.family, self.width, self.size, self.steps == "start")
+        start = self.steps == "start"
+        compiled = _compiled(self.family, self.width, self.size, start, self.precision)
         limit, step = np.float32(self.limit), np.float32(self.local_step / UNITS_PER_LOSS)
         units, odd = compiled(limit, step, np.asarray(point, np.float32), examples)
         sums = np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
@@ -144,17 +153,18 @@ def projection(domain: Domain) -> Callable[[Any], Any]:
 def norm(x: Any) -> Any:
     """Return the Euclidean norm of a vector of JAX; infinite from about 1e19 on.
 
-    It is summed in levels of at most `LEVEL` terms, so `margin` hardly grows with the width. The
-    barriers keep the compiler from merging levels.
+    Squares are added up in rows of about the root of their number, and then the sums of the rows:
+    so `margin` grows like the root. The barrier keeps the compiler from merging the two sums.
     """
     jax = need_jax()
-    squares = x * x
-    while len(squares) > LEVEL:
-        count = len(squares) // LEVEL
-        head = squares[: count * LEVEL].reshape(LEVEL, count).sum(axis=0)
-        squares = jax.numpy.concatenate([head, squares[count * LEVEL :]])
-        squares = jax.lax.optimization_barrier(squares)
-    return jax.numpy.sqrt(squares.sum())
+    squares, row = x * x, _row(len(x))
+    count = len(x) // row
+    if jax.default_backend() == "cpu":  # where columns are added up fastest
+        head = squares[: row * count].reshape(row, count).sum(axis=0)
+    else:
+        head = squares[: row * count].reshape(count, row).sum(axis=1)
+    head = jax.lax.optimization_barrier(head) if count > 1 else head
+    return jax.numpy.sqrt(head.sum() + squares[row * count :].sum())
 
 
 def clipping(family: Family, width: int) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
@@ -205,7 +215,9 @@ def stepping(family: Family, width: int) -> Callable[..., tuple[Any, Any, Any]]:
 
 
 @lru_cache(maxsize=128)
-def _compiled(family: Family, width: int, size: int, start: bool) -> Callable[..., Any]:
+def _compiled(
+    family: Family, width: int, size: int, start: bool, precision: Precision
+) -> Callable[..., Any]:
     """Return `sums(limit, step, point, examples)`: whole numbers (clients, width), and how many
     examples of each client are not finite. Plans that differ only in clip and step share it, since
     compiling takes seconds.
@@ -228,11 +240,13 @@ def _compiled(family: Family, width: int, size: int, start: bool) -> Callable[..
             return jax.vmap(own)(examples)
         return jax.lax.map(own, examples, batch_size=some)
 
-    return jax.jit(in_24_bits(everyone))
+    return jax.jit(with_precision(everyone, precision))
 
 
-def in_24_bits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose products have all 24 bits, as proofs assume; GPUs may use fewer."""
+def with_precision(function: Callable[..., Any], precision: Precision) -> Callable[..., Any]:
+    """Return a function whose products have all 24 bits, or as few as the device takes."""
+    if precision == "device":
+        return function
 
     def traced(*arguments: Any) -> Any:
         with need_jax().default_matmul_precision("highest"):
