@@ -198,6 +198,7 @@ MADE: dict[str, Callable[[Path], str]] = {
     "contracts": contracts,
     "hospitals": partial(stored_tables, "jacobsen2025-table1"),
     "figure3": partial(stored_tables, "zhang2024-figure3"),
+    "figure4": partial(stored_tables, "zhang2024-figure4"),
     "gao_table1": partial(stored_tables, "gao2024-table1"),
     "asi_table1": partial(stored_tables, "asi2023-table1"),
     "asi_figure1": partial(stored_tables, "asi2023-figure1"),

@@ -64,7 +64,7 @@ class Alone:
         return self.play(self.numbers, self.table, carry, self.rounds, self.examples)[1]
 
     def seeds(self) -> Callable[[], Any]:
-        """Eight seeds, each with noise and examples of its own."""
+        """Eight seeds, each with other noise and another order of the examples."""
         jax = need_jax()
         keys = np.stack([SeededNoise(k).words("seeds") for k in range(SEEDS)])
         order = [np.random.default_rng(k).permutation(self.rounds) for k in range(SEEDS)]
