@@ -11,6 +11,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.audits.runner import cases_of
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.units import Client, Event, Person, Unit, Window, covers, parse_unit, steps
 from hedgerow.core.validate import parameters
@@ -151,3 +152,8 @@ def test_every_algorithm_spends_its_budget_on_the_unit(name: str, unit: str) -> 
         stated = guarantee.curve.stated()
         assert (0.995 * asked) <= guarantee.curve.epsilon(delta) <= asked
         assert delta == 0 or stated[1] <= delta
+
+
+def test_audits_say_that_they_attack_one_record() -> None:
+    with pytest.raises(Unsupported, match="attack one record; the curve of unit='person:2'"):
+        cases_of("random_prefix", hr.RandomPrefix(unit="person:2"))

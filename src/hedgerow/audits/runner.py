@@ -23,11 +23,12 @@ from hedgerow.contracts.guarantees import chance
 from hedgerow.contracts.neighbours import record
 from hedgerow.core.certificate import Channel
 from hedgerow.core.environment import Environment
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.units import Event, parse_unit
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.records.build import choices_of
@@ -203,6 +204,12 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     if name not in AUDITS:
         raise InvalidValue(
             f"{name} has no audit cases. Algorithms with audits: {', '.join(AUDITS)}."
+        )
+    unit = Event() if spec.unit is None else parse_unit(spec.unit)
+    if type(unit) is not Event and type(spec).protecting is AlgorithmSpec.protecting:
+        raise Unsupported(
+            f"Audits of {name} attack one record; the curve of unit={unit.text()!r} follows from "
+            "that of one (`proofs/mechanisms.md#units`). Leave the unit out."
         )
     cases = AUDITS[name](spec)
     null = (
