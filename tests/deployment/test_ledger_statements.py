@@ -313,9 +313,15 @@ def test_the_command(hedgerow: Command, copied: Place) -> None:
     assert done.code == 0, done.err
     assert "A budget ledger is kept for the data set 'north'" in " ".join(done.out.split())
     assert (folder / "statement" / "sparse_vector" / "statement.html").is_file()
+    checked = hedgerow("verify", str(folder))  # the account's key has signed the statement
+    assert (checked.code, "signed by " in checked.out, "head " in checked.out) == (0, True, True)
+    page = folder / "statement" / "sparse_vector" / "statement.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("epsilon = 1", "epsilon = 0.1"))
+    edited = hedgerow("verify", str(folder))
+    assert (edited.code, "statement.md has changed" in edited.out) == (1, True)
     listed = hedgerow("statement", str(folder), "--json").document()
     assert listed["statements"][0]["stamp"] is None
     _change(folder / FIRST, "UPDATE log SET body = x'00' WHERE n = 2")
-    refused = hedgerow("statement", str(folder))
-    assert refused.code == 2
-    assert "log was changed" in refused.err
+    for command in ("statement", "verify"):
+        refused = hedgerow(command, str(folder))
+        assert (refused.code, "log was changed" in refused.err) == (2, True)

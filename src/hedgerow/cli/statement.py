@@ -11,7 +11,7 @@ import typer
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_indented, print_json
 from hedgerow.core.errors import InvalidValue
-from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
+from hedgerow.deployment.record import SERVER, is_deployment, party_key, read_deployment
 from hedgerow.records.ledger import LedgerRecord
 from hedgerow.records.schema import AlgorithmRecord, RunRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
@@ -64,6 +64,15 @@ def statement(
             help="The Ed25519 public key that must have signed the run.",
         ),
     ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            "--sign",
+            metavar="PRIVATE.pem",
+            help="The Ed25519 key that signs the statements. Default: that of HEDGEROW_KEY or, for "
+            "a deployment, of its server or client.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="Folder for the statements. Default: RUN/statement."),
@@ -85,7 +94,8 @@ def statement(
 
     Everything is taken from the run folder as it was written. The certificate is computed again
     from the recorded choices, and a folder in which it differs is refused. Only a signature shows
-    who wrote a run: give --key. Existing statements are replaced; a folder with other files is
+    who wrote a run: give --key. Statements are signed with --sign, and `hedgerow verify STATEMENT`
+    finds any change. Existing statements are replaced; a folder with other files is
     never written to. Exit code 1: an audit has an unexpected verdict.
     """
     prepare(plugin)
@@ -102,7 +112,8 @@ def statement(
         for a in algorithms
     }
     names = folder_names(record)
-    write({names[label]: rendered(stated) for label, stated in statements.items()}, place)
+    files = {names[label]: rendered(stated) for label, stated in statements.items()}
+    write(files, place, sign or (None if ledger is None else party_key(run)))
     failed = any(found is not None and not found.passed for found in audits.values())
     if json:
         print_json(

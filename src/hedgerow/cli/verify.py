@@ -10,14 +10,16 @@ import typer
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.deployment.record import is_deployment, read_deployment
 from hedgerow.statement.check import statement_differences
-from hedgerow.statement.files import PLACE
+from hedgerow.statement.files import PLACE, is_statement
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.storage.digest import Verdict
 from hedgerow.studies.storage.digest import sign as sign_digest
 from hedgerow.studies.storage.digest import verify as verify_digest
 from hedgerow.studies.storage.finished import finished_record
 
+STATED = "The statement is as it was written. What it says about a run is checked with the run."
 UNSEEN = (
     "The data are not here: the number of clients, experts and rounds, the gaps and the losses "
     "are as the record says."
@@ -32,7 +34,10 @@ ENTERED = (
 def verify(
     run: Annotated[
         Path,
-        typer.Argument(help="A run folder that `hedgerow run` or `record_deployment` wrote."),
+        typer.Argument(
+            help="A run folder that `hedgerow run` or `record_deployment` wrote, a statement, or "
+            "the folder of a study at its server or at a client."
+        ),
     ],
     key: Annotated[
         Path | None,
@@ -52,11 +57,12 @@ def verify(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Check that a run folder is as it was written.
+    """Check that a run folder, a statement or the ledger of a deployment is as it was written.
 
     Every file is compared with digest.json, and every certificate is computed again from the
     recorded choices. Statements in the folder are written again and compared; their date, details
-    and audit are as their author entered them.
+    and audit are as their author entered them. A statement alone is compared with its own digest.
+    Of a deployment all signatures, hashes and charges are checked; stop its process first.
 
     Example: hedgerow verify runs/my-study --key public.pem
 
@@ -64,6 +70,11 @@ def verify(
     private key, runs are signed as they are written. Exit code 1: something differs.
     """
     prepare(plugin)
+    stated = run if run.is_dir() else run.parent
+    if is_deployment(stated) or is_statement(stated):
+        if sign is not None:
+            raise InvalidValue("--sign is for run folders; `hedgerow statement --sign` signs here.")
+        return _alone(stated, key, json)
     record = finished_record(run)
     found = verify_digest(run, key)
     differences, seen = list(found.differences), True
@@ -89,6 +100,31 @@ def verify(
     OUT.print(f"sha256 {found.sha256}", markup=False, soft_wrap=True)
     if ok and (run / PLACE).exists():
         OUT.print(ENTERED, markup=False)
+    return 0 if ok else 1
+
+
+def _alone(folder: Path, key: Path | None, json: bool) -> int:
+    """Check a statement by its digest, or the ledger of a deployment with its statements."""
+    folders, words = [folder], STATED
+    if is_deployment(folder):
+        found = read_deployment(folder).ledger
+        words = f"study {found.study}: {found.entries} entries, head {found.head}"
+        folders = [one for one in sorted((folder / PLACE).glob("*")) if is_statement(one)]
+    rows = [(one, verify_digest(one, key)) for one in folders]
+    ok = all(verdict.ok for _, verdict in rows)
+    if json:
+        shown = [
+            _document(one, verdict, list(verdict.differences), verdict.ok) for one, verdict in rows
+        ]
+        print_json({"ok": ok, "folder": str(folder), "words": words, "statements": shown})
+        return 0 if ok else 1
+    for one, verdict in rows:
+        for difference in verdict.differences:
+            OUT.print(f"differs: {difference}", markup=False, soft_wrap=True)
+        text = f"{'ok' if verdict.ok else 'not ok'}: {one}, {verdict.words()}"
+        OUT.print(text, markup=False, soft_wrap=True)
+    if is_deployment(folder) or ok:
+        OUT.print(words, markup=False, soft_wrap=True)
     return 0 if ok else 1
 
 

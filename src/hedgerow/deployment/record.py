@@ -44,6 +44,13 @@ def is_deployment(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (servers.FILE, clients.FILE, accounts.FILE))
 
 
+def party_key(folder: Path) -> Path:
+    """The file with the private key of the party whose ledger is in a folder."""
+    if (folder / servers.FILE).is_file():
+        return folder / servers.KEY
+    return folder.absolute().parent.parent / accounts.KEY
+
+
 def read_deployment(folder: str | Path) -> Deployed:
     """Check the ledger in a folder and return its records.
 

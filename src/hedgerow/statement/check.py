@@ -1,7 +1,8 @@
-"""Checks the statements in a run folder: they must be what this run gives.
+"""Checks statements: by their own digest, and in a run folder against what the run gives.
 
-A statement is written after the run is signed, so no digest covers it. It is made again from the
-run, with the date, the details and the audit that it names, and compared byte by byte.
+A statement is written after the run is signed, so it has a digest of its own, which may be signed.
+In a run folder it is also made again from the run, with the date, the details and the audit that it
+names, and compared byte by byte.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hedgerow.statement.audit import Audit, difference
 from hedgerow.statement.details import Details
 from hedgerow.statement.files import FILES, PLACE, is_statement, rendered
 from hedgerow.statement.statement import Signature, Statement, folder_names
+from hedgerow.studies.storage import digest
 
 
 def statement_differences(run: Path, record: RunRecord, signer: str | None) -> list[str]:
@@ -45,6 +47,7 @@ def statement_differences(run: Path, record: RunRecord, signer: str | None) -> l
             found.append(f"{shown} is not a statement of this run")
             continue
         try:
+            found += [f"{shown}/{one}" for one in digest.verify(folder).differences]
             found += _differences(folder, shown, record, algorithms[labels[folder.name]], signer)
         except (HedgerowError, OSError, ValueError, KeyError, TypeError, RecursionError):
             found.append(f"{shown}/statement.json does not fit this run")

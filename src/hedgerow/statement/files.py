@@ -18,11 +18,13 @@ from hedgerow.statement.registry import to_yaml
 from hedgerow.statement.render import html, markdown
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import plain_words
+from hedgerow.studies.storage import digest
 from hedgerow.studies.storage.place import check_writable
 
 PLACE = "statement"
 """The folder of statements in a run folder."""
 FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PICTURE)
+KEPT = {*FILES, digest.FILE}
 
 
 def rendered(statement: Statement) -> dict[str, str]:
@@ -42,7 +44,7 @@ def is_statement(folder: Path) -> bool:
     if (
         folder.is_symlink()
         or not folder.is_dir()
-        or not {file.name for file in folder.iterdir()} <= set(FILES)
+        or not {file.name for file in folder.iterdir()} <= KEPT
     ):
         return False
     try:
@@ -66,8 +68,11 @@ def check_out(out: Path) -> None:
             )
 
 
-def write(statements: Mapping[str, Mapping[str, str]], out: Path) -> None:
-    """Write files by folder and name; statements of other algorithms in `out` stay."""
+def write(statements: Mapping[str, Mapping[str, str]], out: Path, key: Path | None = None) -> None:
+    """Write files by folder and name, with a digest; statements of other algorithms in `out` stay.
+
+    `key` is the private key that signs them. None: the one that `HEDGEROW_KEY` names, or none.
+    """
     check_out(out)
     place = out.resolve()
     try:
@@ -81,6 +86,7 @@ def write(statements: Mapping[str, Mapping[str, str]], out: Path) -> None:
             (partial / folder).mkdir(exist_ok=True)
             for name, text in files.items():
                 (partial / folder / name).write_text(text, encoding="utf-8")
+            digest.write_digest(partial / folder, key)
         _swap(partial, place)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
