@@ -1,6 +1,6 @@
 """Checks statements: by their own digest, and in a run folder against what the run gives.
 
-A statement is written after the run is signed, so it has a digest of its own, which may be signed.
+A statement is written after the run is signed, so it has its own digest, which may be signed.
 In a run folder it is also made again from the run, with the date, the details and the audit that it
 names, and compared byte by byte.
 """
