@@ -50,7 +50,7 @@ class Alone:
 
     def __init__(self, game: Replay, step: float, precision: Precision = "24 bits") -> None:
         jax, self.rounds = need_jax(), game.setting.rounds
-        built: Any = OnlineSGD(step=step).build(game.setting).resident
+        built: Any = OnlineSGD(step=step).build(game.setting).shortcuts.resident
         form, numbers, self.table, _ = built._begin(SeededNoise(0), self.rounds)
         self.form = replace(form, precision=precision)
         self.numbers = jax.device_put(numbers)

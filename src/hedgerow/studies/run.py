@@ -220,7 +220,7 @@ def check_engine(config: StudyConfig) -> None:
 
 def _on_accelerator(algorithms: Iterable[Algorithm]) -> bool:
     """Whether some algorithm plays whole games on an accelerator."""
-    resident = any(algorithm.resident is not None for algorithm in algorithms)
+    resident = any(algorithm.shortcuts.resident is not None for algorithm in algorithms)
     return resident and need_jax().default_backend() != "cpu"
 
 
