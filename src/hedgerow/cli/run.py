@@ -159,7 +159,7 @@ def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
 def _print(study: Study) -> None:
     """Print regrets, notes, comparators and guarantees."""
     OUT.print(summary(study))
-    for line in (*study.together_words(), *study.note_lines()):
+    for line in (*study.unit_lines(), *study.together_words(), *study.note_lines()):
         print_indented(line, indent=0)
     followed = study.following_table()
     if followed:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,17 +24,18 @@ from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
-from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.environments.recorded.losses import Recorded, RecordedArray
+from hedgerow.environments.recorded.table import is_frame
 from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
-from hedgerow.studies.workers import run_in_executor, run_in_processes
+from hedgerow.studies.workers import needs_main, run_in_executor, run_in_processes
 
 SHARES = 8  # into which the seeds are divided for an executor, whose size is not known
-WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
+WORTH_PROCESSES = 4.0  # seconds of work that are left: starting processes costs about one
 
 Progress = Callable[[int, int], None]
 
@@ -190,13 +194,6 @@ def _share_comparators(config: StudyConfig, results: list[RunResult]) -> list[Ru
     ]
 
 
-def _elements(config: StudyConfig) -> float:
-    if config.engine == "summed":
-        return 0.0
-    settings = [config.environment_of(entry).setting for entry in config.algorithms]
-    return float(sum(s.clients * s.experts * s.rounds for s in settings)) * config.seeds
-
-
 def check_engine(config: StudyConfig) -> None:
     """Refuse a study that its engine cannot play, before anything is played, with all reasons."""
     for entry in config.algorithms if config.comparator_switches else ():
@@ -224,6 +221,28 @@ def _on_accelerator(algorithms: Iterable[Algorithm]) -> bool:
     return resident and need_jax().default_backend() != "cpu"
 
 
+def _played_here(
+    here: Callable[..., Any],
+    elsewhere: Callable[..., Any],
+    tasks: list[Any],
+    cores: int,
+    note: Callable[[Any], None],
+) -> list[Any]:
+    """Play tasks in this process while other processes would not save time; return the others.
+
+    The time that is left is estimated from the tasks that were played. What only the script itself
+    defines is played here, because workers would have to run the script again.
+    """
+    alone = cores == 1 or needs_main(elsewhere)
+    began = perf_counter()
+    for done, task in enumerate(tasks, start=1):
+        note(here(*task))
+        left = len(tasks) - done
+        if not alone and left > 1 and (perf_counter() - began) / done * left > WORTH_PROCESSES:
+            return tasks[done:]
+    return []
+
+
 def run_study(
     config: StudyConfig,
     *,
@@ -249,9 +268,7 @@ def run_study(
         expect(
             workers is None, "workers", workers, "to be None with an executor, which has its own"
         )
-        workers = SHARES
-    if workers is None:
-        workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1
+    cores = os.cpu_count() or 1
     total = len(config.algorithms) * config.seeds
     found: dict[tuple[int, int], Pair] = {}
     missing: dict[int, list[int]] = {}
@@ -270,8 +287,8 @@ def run_study(
 
     if progress is not None:
         progress(len(found), total)
-    here = algorithms if workers == 1 and executor is None else None
-    play, tasks = partial(_task, config, keep, store, here), _tasks(config, missing, workers)
+    here = partial(_task, config, keep, store, algorithms)
+    elsewhere = partial(_task, config, keep, None if executor is not None else store, None)
     if executor is not None:
         # another machine may not see the folder of the store: results are saved here
 
@@ -281,26 +298,31 @@ def run_study(
                     store.save(index, pair)
             note(pairs)
 
-        elsewhere = partial(_task, config, keep, None, None)
+        tasks = _tasks(config, missing, SHARES)
         run_in_executor(elsewhere, tasks, executor, save, loaded_plugins())
-    elif workers == 1:
-        for task in tasks:
-            note(play(*task))
-    elif tasks:
-        run_in_processes(
-            play,
-            tasks,
-            min(workers, len(tasks)),
-            lambda _, pairs: note(pairs),
-            partial(load_plugins, loaded_plugins()),
-        )
+    else:
+        tasks = _tasks(config, missing, cores if workers is None else workers)
+        if workers is None:
+            tasks = _played_here(here, elsewhere, tasks, cores, note)
+            workers = cores
+        if workers == 1:
+            for task in tasks:
+                note(here(*task))
+        elif tasks:
+            run_in_processes(
+                elsewhere,
+                tasks,
+                min(workers, len(tasks)),
+                lambda _, pairs: note(pairs),
+                partial(load_plugins, loaded_plugins()),
+            )
     ordered = [found[key] for key in sorted(found)]
     results = _share_comparators(config, [r for r, _ in ordered])
     return Study(config, algorithms, results, [k for _, k in ordered if k is not None])
 
 
 def run(
-    environment: Environment | np.ndarray,
+    environment: Environment | Any,
     algorithms: Mapping[str, AlgorithmSpec],
     *,
     seeds: int = 20,
@@ -309,14 +331,16 @@ def run(
     alone: bool = False,
     workers: int | None = None,
     executor: Executor | None = None,
+    out: str | Path | None = None,
+    progress: bool | Progress | None = None,
 ) -> Study:
     """Run several algorithms on the same losses, drawn or recorded, over several seeds.
 
     Parameters
     ----------
     environment
-        Where the losses come from: an environment, or an array (rounds, clients, experts) of
-        recorded losses in [0, 1].
+        Where the losses come from: an environment, an array (rounds, clients, experts) of recorded
+        losses in [0, 1], or a DataFrame with the columns round, client and one for each expert.
     algorithms
         The algorithms by label.
     seeds
@@ -333,11 +357,19 @@ def run(
     executor
         A `concurrent.futures` executor that plays the seeds instead, on this machine or others. The
         results are the same, bit for bit.
+    out
+        A new run folder for `hedgerow view` and others. Each result is saved as soon as it is
+        finished: after an interruption the same call goes on where it was. An array or a DataFrame
+        is saved beside it, in `NAME.losses.parquet`.
+    progress
+        Whether to show how many games were played; None: if it takes a while in a terminal. Or a
+        function that is called with the number of games played and their total.
 
     Returns
     -------
     Study
-        The results. Print it for a table; `study["label"]` is one algorithm.
+        The results. Print it for a table; `study["label"]` is one algorithm. It is a DataFrame to
+        other libraries: `polars.from_dataframe(study)`.
 
     Examples
     --------
@@ -351,10 +383,13 @@ def run(
         at_least("workers", workers, 1)
     if isinstance(environment, np.ndarray):
         environment = RecordedArray(environment)
+    elif is_frame(environment):
+        frame: Any = environment
+        environment = Recorded(frame)
     if not isinstance(environment, Environment):
         raise InvalidValue(
-            "Expected an environment such as hr.Realizable(...), hr.Recorded(file) or a NumPy "
-            f"array of losses (rounds, clients, experts), got {_named(environment)}."
+            "Expected an environment such as hr.Realizable(...), hr.Recorded(file), a NumPy "
+            f"array or a DataFrame of losses (rounds, clients, experts), got {_named(environment)}."
         )
     if not isinstance(algorithms, Mapping):
         raise InvalidValue(
@@ -370,8 +405,34 @@ def run(
             )
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
     entries = with_alone(entries) if alone else entries
+    show = Counter() if progress in (None, True) else progress or None
+    if isinstance(show, Counter):
+        show.patience = 0.0 if progress else PATIENCE
+    options: dict[str, Any] = {"workers": workers, "executor": executor, "progress": show}
     config = StudyConfig(title, environment, entries, seeds, first_seed=seed)
-    return run_study(config, workers=workers, executor=executor)
+    if out is None:
+        return run_study(config, **options)
+    from hedgerow.studies.storage.saving import run_and_save
+
+    return run_and_save(config, Path(out), options)
+
+
+PATIENCE = 2.0  # seconds before progress is shown by itself
+
+
+class Counter:
+    """Shows in one line of a terminal how many games were played."""
+
+    def __init__(self) -> None:
+        self.patience, self._began, self._shown = PATIENCE, perf_counter(), False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not sys.stderr.isatty() or perf_counter() - self._began < self.patience:
+            return
+        ending = "\n" if done == total and self._shown else ""
+        self._shown = True
+        sys.stderr.write(f"\r{done} of {total} games played{ending}")
+        sys.stderr.flush()
 
 
 def _named(thing: object) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from hedgerow.core.certificate import Certificate, Observer
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.extras import needs
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import nearest
@@ -308,6 +309,32 @@ class Study:
         """
         return _frame(_columns(self._curve_rows() if curves else self._final_rows()))
 
+    def _arrow(self) -> Any:
+        with needs("runs"):
+            import pyarrow
+
+        return pyarrow.table(_columns(self._final_rows()))
+
+    def __dataframe__(self, *args: Any, **more: Any) -> Any:
+        """The results by label and seed for other libraries (the dataframe interchange)."""
+        return self._arrow().__dataframe__(*args, **more)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The same for libraries that read Arrow."""
+        return self._arrow().__arrow_c_stream__(requested_schema)
+
+    def unit_lines(self) -> list[str]:
+        """What was lost in a round, in the unit of the target, where losses are errors."""
+        unit = self.config.environment.unit
+        if unit == 1:
+            return []
+        found = []
+        for name in self.algorithms:
+            rows = self.clients_of(name)
+            mean = sum(one.loss for one in rows) / max(len(rows), 1)
+            found.append(f"{name} {mean:.3g}")
+        return [f"mean error in a round, in the unit of the target: {', '.join(found)}"]
+
     def _final_rows(self) -> list[dict[str, Any]]:
         return [
             {
@@ -361,7 +388,7 @@ class Study:
         return f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
 
     def __str__(self) -> str:
-        lines = [*self.together_words(), *self.note_lines()]
+        lines = [*self.unit_lines(), *self.together_words(), *self.note_lines()]
         followed = self.following_table()
         who = [aligned(followed, left=True)] if followed else []
         return "\n".join([summary_text(self.summary()), *who, *lines, STAMP])

@@ -10,11 +10,12 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -25,6 +26,11 @@ from hedgerow.core.registry import load_plugins
 
 LONGEST = 20_000  # bytes of an error or a traceback: what a pipe holds before it is read
 
+OUT_OF_MEMORY = "It was possibly out of memory. Fewer --workers need less memory."
+SCRIPT = (
+    "Workers import the script that defines what they play: start the study there below "
+    'if __name__ == "__main__":, or play with workers=1.'
+)
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -51,7 +57,7 @@ def run_in_processes(
     Every worker calls `prepare` before it unpickles the function or a task.
     """
     waiting = iter(tasks)
-    with _started(workers, prepare) as processes:
+    with _started(workers, prepare, needs_main(function)) as processes:
         busy: dict[Any, Sequence[Any]] = {}
 
         def give(connection: Any, *before: Any) -> None:
@@ -101,12 +107,17 @@ def _elsewhere(plugins: Sequence[str], written: bytes, *task: Any) -> Any:
 
 
 @contextmanager
-def _started(workers: int, prepare: Callable[[], None]) -> Iterator[dict[Any, BaseProcess]]:
-    """Start processes, by their pipes; all of them are ended on exit, also after an error."""
+def _started(
+    workers: int, prepare: Callable[[], None], main: bool
+) -> Iterator[dict[Any, BaseProcess]]:
+    """Start processes, by their pipes; all of them are ended on exit, also after an error.
+
+    They import the script that runs only if they need `main`.
+    """
     context = multiprocessing.get_context("spawn")
     processes: dict[Any, BaseProcess] = {}
     try:
-        with _ignore_sigint(), _one_thread():
+        with _ignore_sigint(), _one_thread(), nullcontext() if main else _without_main():
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_work, args=(theirs, prepare), daemon=True)
@@ -130,8 +141,8 @@ def _answer(connection: Any, process: BaseProcess) -> Any:
         if process.exitcode == -signal.SIGTERM:  # all were terminated, and a worker ended first
             raise KeyboardInterrupt from None
         raise WorkerEnded(
-            f"A worker process ended in the middle of its task (exit code {process.exitcode}), "
-            "possibly out of memory. Fewer --workers need less memory."
+            f"A worker process ended in the middle of its task (exit code {process.exitcode}). "
+            + (SCRIPT if process.exitcode == 1 else OUT_OF_MEMORY)
         ) from None
     if error is not None:
         raise error from _InWorker(where)
@@ -169,6 +180,30 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def needs_main(function: Callable[..., Any]) -> bool:
+    """Whether what is sent to workers is defined in the script that runs, or cannot be sent."""
+    try:
+        return b"__main__" in pickle.dumps(function)
+    except Exception:  # whatever an object raises that cannot be pickled
+        return True
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Make processes started inside not import the script that runs.
+
+    So a plain script without a guard does not run again in each of them.
+    """
+    main = sys.modules["__main__"]
+    before = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+    main.__spec__ = main.__file__ = None
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(main, name, value)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +20,10 @@ from hedgerow.core.validate import at_least, expect, numbers
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.forecasts import round_column
 from hedgerow.environments.recorded.table import (
+    Frame,
     Grid,
+    Source,
+    is_frame,
     is_missing,
     line,
     number_column,
@@ -148,7 +150,7 @@ class ForecastTable:
     @classmethod
     def read(
         cls,
-        path: str | PathLike[str],
+        path: str | PathLike[str] | Frame,
         *,
         target: str = "target",
         round: str = "round",
@@ -163,7 +165,7 @@ class ForecastTable:
         Parameters
         ----------
         path
-            The file, found like that of `hr.Recorded`.
+            The file, found like that of `hr.Recorded`, or a DataFrame.
         target, round, client
             The names of the columns with what came true, with rounds (dates, or whole numbers) and
             with clients.
@@ -174,7 +176,7 @@ class ForecastTable:
         model, forecast
             For a long file: the names of the columns with the model and with its forecast.
         """
-        file = find(str(path), here=True)
+        file = Frame(path) if is_frame(path) else find(str(path), here=True)
         table = read_table(file)
         roles = {"round": round, "client": client, "target": target}
         roles |= {"scale": scale} if isinstance(scale, str) else {}
@@ -220,7 +222,7 @@ def _text(when: Any) -> str:
     return text.partition("T")[0] if text.endswith(("T00:00:00", "T00:00:00.000000")) else text
 
 
-def _finite(table: dict[str, Any], name: str, path: Path) -> Array:
+def _finite(table: dict[str, Any], name: str, path: Source) -> Array:
     column = number_column(table, name, path)
     infinite = np.flatnonzero(np.isinf(column))
     if len(infinite):
@@ -230,7 +232,7 @@ def _finite(table: dict[str, Any], name: str, path: Path) -> Array:
 
 
 def _widened(
-    table: dict[str, Any], roles: dict[str, str], model: str, forecast: str, path: Path
+    table: dict[str, Any], roles: dict[str, str], model: str, forecast: str, path: Source
 ) -> dict[str, Any]:
     """A long table with one row for each round and client, and a column for each model."""
     unnamed = is_missing(table[model].astype(object))

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,13 +21,15 @@ import numpy as np
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.validate import expect, numbers, unmasked
-from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import Recording, check_missing
 from hedgerow.environments.recorded.table import (
+    Frame,
     Gaps,
     Grid,
     Missing,
+    Source,
     dates_in,
+    is_frame,
     is_missing,
     line,
     no_round,
@@ -36,6 +37,7 @@ from hedgerow.environments.recorded.table import (
     read_table,
     refuse_gap,
     require_columns,
+    source_of,
     split,
 )
 
@@ -138,7 +140,7 @@ class Forecasts(Recording):
     Parameters
     ----------
     path
-        The file, found like that of `hr.Recorded`.
+        The file, found like that of `hr.Recorded`, or a DataFrame.
     target
         The name of the column with the outcomes.
     largest_error
@@ -187,10 +189,12 @@ class Forecasts(Recording):
     def __post_init__(self) -> None:
         check_loss(self.loss, self.largest_error, self.quantile)
         check_missing(self.missing)
+        if is_frame(self.path):
+            object.__setattr__(self, "path", Frame(self.path))
 
     @cached_property
     def _read(self) -> _Read:
-        return _read(self, find(self.path, here=True))
+        return _read(self, source_of(self.path))
 
     @property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -251,7 +255,7 @@ class _Read:
     rivals: dict[str, Array]
 
 
-def _read(choices: Forecasts, path: Path) -> _Read:
+def _read(choices: Forecasts, path: Source) -> _Read:
     table = read_table(path)
     roles = {"round": choices.round, "client": choices.client, "target": choices.target}
     require_columns(table, roles, path, choices.experts or ())
@@ -296,7 +300,7 @@ def _read(choices: Forecasts, path: Path) -> _Read:
     return _Read(round_to_lattice(values), gaps, names, grid.client_names, clipped, rivals)
 
 
-def round_column(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def round_column(column: np.ndarray, name: str, path: Source) -> tuple[np.ndarray, np.ndarray]:
     """Return the rounds in order, and the round of each row: dates, times or whole numbers."""
     dates = dates_in(column, name, path)
     if dates is None and column.dtype.kind not in "iu":
@@ -307,7 +311,7 @@ def round_column(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray,
     return np.unique(column if dates is None else dates, return_inverse=True)
 
 
-def _column(table: dict[str, Any], name: str, loss: Loss, path: Path) -> np.ndarray:
+def _column(table: dict[str, Any], name: str, loss: Loss, path: Source) -> np.ndarray:
     if loss == "zero_one":
         return table[name].astype(object)
     column = number_column(table, name, path)
@@ -319,7 +323,7 @@ def _column(table: dict[str, Any], name: str, loss: Loss, path: Path) -> np.ndar
 
 
 def _refuse_gaps(
-    losses: Array, columns: dict[str, np.ndarray], names: Sequence[str], target: str, path: Path
+    losses: Array, columns: dict[str, np.ndarray], names: Sequence[str], target: str, path: Source
 ) -> None:
     gaps = np.argwhere(np.isnan(losses))
     if not len(gaps):

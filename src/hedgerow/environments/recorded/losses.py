@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,19 +24,22 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect, masked, unmasked
-from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.table import (
     NO_GAPS,
+    Frame,
     Gaps,
     Grid,
     Missing,
+    Source,
     dates_in,
+    is_frame,
     line,
     no_round,
     number_column,
     read_table,
     refuse_gap,
     require_columns,
+    source_of,
     split,
 )
 
@@ -197,7 +199,7 @@ class Recorded(Recording):
     ----------
     path
         The file, relative to the folder of `--data`, the current folder or a data folder; or
-        absolute. In a study file it is relative to that file.
+        absolute. In a study file it is relative to that file. Or a DataFrame (pandas, polars, ...).
     missing
         "absent": gaps are allowed. A client without a row in a round, or with an empty one, is
         absent in it, and an expert without a loss sleeps. Where the gaps are is public: it is not
@@ -222,18 +224,22 @@ class Recorded(Recording):
     def __post_init__(self) -> None:
         check_missing(self.missing)
         given: object = self.path
-        if not isinstance(given, str | PathLike):
+        if is_frame(given):
+            object.__setattr__(self, "path", Frame(given))
+            return
+        if not isinstance(given, str | PathLike | Frame):
             shape = f" of shape {np.shape(given)}" if isinstance(given, np.ndarray) else ""
             raise InvalidValue(
                 f"Expected path to name a file, got {type(given).__name__}{shape}. "
                 "For losses in an array use hr.RecordedArray(losses)."
             )
-        object.__setattr__(self, "path", fspath(given))
+        if not isinstance(given, Frame):
+            object.__setattr__(self, "path", fspath(given))
 
     @cached_property
     def _read(self) -> tuple[Array, Gaps, tuple[str, ...], tuple[str, ...]]:
         values, names, clients = read_losses(
-            find(self.path, here=True), self.missing, self.round, self.client
+            source_of(self.path), self.missing, self.round, self.client
         )
         empty = (
             f"No row of {self.path} has a loss in the columns of the experts, {_listed(names)}. "
@@ -276,7 +282,7 @@ def check_missing(missing: Missing) -> None:
 
 
 def read_losses(
-    path: Path, missing: Missing = None, when: str = "round", who: str = "client"
+    path: Source, missing: Missing = None, when: str = "round", who: str = "client"
 ) -> tuple[Array, list[str], tuple[str, ...]]:
     """Return the losses (rounds, clients, experts), NaN where declared, and the names of experts
     and clients.
@@ -305,7 +311,7 @@ def read_losses(
     return round_to_lattice(grid.spread(wide)), experts, grid.client_names
 
 
-def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _rounds(column: np.ndarray, name: str, path: Source) -> tuple[np.ndarray, np.ndarray]:
     """Return the rounds in order, and the round of each row: dates, or 0, 1, 2, ..."""
     if not len(column):
         raise InvalidValue(f"Expected at least one row in {path}.")

@@ -21,11 +21,56 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.extras import needs
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import expect
+from hedgerow.environments.recorded.data import find
 
 Missing = Literal["absent"] | None
 RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns?, got (\d+)")
 """What pyarrow says of a row with other cells than the heading."""
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 DECLARE = 'For gaps, declare missing = "absent".'
+
+
+class Frame:
+    """A DataFrame of the caller, read like a file; errors call it "the DataFrame".
+
+    Pandas, polars and all others with the dataframe interchange (or Arrow's) can be read.
+
+    >>> import pyarrow
+    >>> read_table(Frame(pyarrow.table({"round": [0, 1]})))["round"].tolist()
+    [0, 1]
+    """
+
+    def __init__(self, data: Any) -> None:
+        with needs("runs"):
+            import pyarrow as pa
+            from pyarrow import interchange
+
+        try:
+            direct = hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.Table)
+            self.table = pa.table(data) if direct else interchange.from_dataframe(data)
+        except (pa.ArrowInvalid, TypeError, ValueError, AttributeError, NotImplementedError):
+            raise InvalidValue(
+                "The DataFrame cannot be read. Give each column one type: numbers, dates or texts."
+            ) from None  # its text may quote a cell
+
+    def __str__(self) -> str:
+        return "the DataFrame"
+
+    __repr__ = __str__
+
+
+Source = Path | Frame
+"""Where a table comes from."""
+
+
+def is_frame(thing: object) -> bool:
+    """Whether this is a DataFrame."""
+    return hasattr(thing, "__dataframe__") or hasattr(thing, "__arrow_c_stream__")
+
+
+def source_of(path: Any) -> Source:
+    """The file that a path names, or the DataFrame itself."""
+    return path if isinstance(path, Frame) else find(path, here=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +110,16 @@ def split(values: Array, empty: str = "There is no value.") -> tuple[Array, Gaps
     )
 
 
-def read_table(path: Path) -> dict[str, Any]:
-    """Return the columns of a CSV or Parquet file by name."""
+def read_table(path: Source) -> dict[str, Any]:
+    """Return the columns of a CSV or Parquet file, or of a DataFrame, by name."""
     with needs("runs"):
         import pyarrow as pa
         from pyarrow import csv, parquet
 
     try:
-        if _is_parquet(path):
+        if isinstance(path, Frame):
+            table = path.table
+        elif _is_parquet(path):
             table = parquet.read_table(path)
         elif path.suffix in (".csv", ".gz"):
             # one thread: only then does an error know its line
@@ -102,7 +149,7 @@ def read_table(path: Path) -> dict[str, Any]:
     }
 
 
-def unreadable(path: Path, error: Exception) -> HedgerowError:
+def unreadable(path: Source, error: Exception) -> HedgerowError:
     """The error for a table that cannot be read, without the text of the original one."""
     found = RAGGED.search(str(error))
     if found is not None:
@@ -122,7 +169,7 @@ def unreadable(path: Path, error: Exception) -> HedgerowError:
 
 
 def require_columns(
-    table: dict[str, Any], roles: dict[str, str], path: Path, others: Iterable[str] = ()
+    table: dict[str, Any], roles: dict[str, str], path: Source, others: Iterable[str] = ()
 ) -> None:
     """Raise unless the table has these columns, and no column has two roles.
 
@@ -155,6 +202,10 @@ def headings(table: dict[str, Any]) -> str:
     return ", ".join(map(repr, table))
 
 
+def _is_iso(value: object) -> bool:
+    return isinstance(value, str) and ISO_DATE.match(value) is not None
+
+
 def _is_date(text: str) -> bool:
     try:
         datetime.fromisoformat(text)
@@ -163,11 +214,11 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.suffix in (".parquet", ".pq")
+def _is_parquet(path: Source) -> bool:
+    return isinstance(path, Frame) or path.suffix in (".parquet", ".pq")
 
 
-def line(row: int, path: Path) -> str:
+def line(row: int, path: Source) -> str:
     """Where the row with this index is: a line of a text file has a heading above it.
 
     >>> line(0, Path("a.csv")), line(0, Path("a.parquet"))
@@ -185,13 +236,13 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return np.array(found, bool).reshape(values.shape)
 
 
-def refuse_gap(row: int, name: str, path: Path) -> NoReturn:
+def refuse_gap(row: int, name: str, path: Source) -> NoReturn:
     """Raise: this row has no value in this column, and gaps are not declared."""
     where = line(row, path).capitalize()
     raise InvalidValue(f"{where} of {path} has no value in column {name!r}. {DECLARE}")
 
 
-def number_column(table: dict[str, Any], name: str, path: Path, advice: str = "") -> Array:
+def number_column(table: dict[str, Any], name: str, path: Source, advice: str = "") -> Array:
     """Return a column of numbers, NaN for empty cells; name the line of the first text."""
     column = table[name]
     if column.dtype.kind not in "biuf":
@@ -216,8 +267,13 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def dates_in(column: np.ndarray, name: str, path: Path) -> np.ndarray | None:
+def dates_in(column: np.ndarray, name: str, path: Source) -> np.ndarray | None:
     """Return a column of dates or times; None if it holds something else."""
+    if column.dtype == object and len(column) and all(map(_is_iso, column.tolist())):
+        try:
+            column = column.astype("datetime64[us]")
+        except ValueError:
+            return None
     if column.dtype == object and len(column) and hasattr(column[0], "isoformat"):
         column = column.astype("datetime64[us]")
     if column.dtype.kind != "M":
@@ -227,7 +283,7 @@ def dates_in(column: np.ndarray, name: str, path: Path) -> np.ndarray | None:
     return column
 
 
-def no_round(column: np.ndarray, path: Path) -> str:
+def no_round(column: np.ndarray, path: Source) -> str:
     """Say in which line there is neither a date nor a whole number."""
     empty = is_missing(column)
     if empty.any() and not empty.all():  # other numbers of the column were read as fractions
@@ -255,7 +311,7 @@ class Grid:
 
     @classmethod
     def of(
-        cls, rounds: np.ndarray, when: np.ndarray, names: np.ndarray, path: Path, missing: Missing
+        cls, rounds: np.ndarray, when: np.ndarray, names: np.ndarray, path: Source, missing: Missing
     ) -> Grid:
         """`when` are the numbers of the rounds of all rows, `names` their clients.
 
