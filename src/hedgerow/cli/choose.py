@@ -32,7 +32,7 @@ from hedgerow.studies.choose.candidates import (
 )
 from hedgerow.studies.choose.ranking import choose as ranked
 from hedgerow.studies.choose.record import document
-from hedgerow.studies.config import load
+from hedgerow.studies.config import Entry, load
 
 FIXED = "fixed"
 HEADINGS = ("algorithm", "trust", "talk")  # of the chart
@@ -81,6 +81,10 @@ def choose(
         float,
         typer.Option("--best-loss", help="With rarely: what the best expert loses at most."),
     ] = 0.0,
+    gaps: Annotated[
+        float,
+        typer.Option("--gaps", help="The share of values that will be missing, in [0, 1)."),
+    ] = 0.0,
     seeds: Annotated[
         int | None, typer.Option("--seeds", help="Seeds for each stream. Default: 5.")
     ] = None,
@@ -97,9 +101,9 @@ def choose(
 
     Example: hedgerow choose --clients 12 --experts 5 --horizon 120 --losses law
 
-    Every algorithm that fits is played on streams like yours, and judged by its worst one. The
-    table has its expected regret, the bound that is proven, and what privacy costs: the regret
-    above that of the best algorithm without privacy.
+    Every algorithm that fits is played on streams like yours. The first line says what to take. The
+    table has the regret on typical streams and on the worst one, the bound that is proven, and what
+    privacy costs: the regret above that of the best algorithm without privacy.
 
     With a file, the algorithms are played on your own losses. Such a choice looks at the data, and
     no certificate covers it.
@@ -111,10 +115,11 @@ def choose(
     if chart:
         _print_chart(20 if seeds is None else seeds, json)
         return
-    own = None if file is None else _own(file)
+    own, entries = (None, ()) if file is None else _own(file)
     if own is not None and losses is not None:
         raise InvalidValue("Give a file or --losses, not both: the file has the losses.")
     options: dict[str, Any] = {"trust": trust, "best_loss": best_loss, "seeds": seeds or 5}
+    options |= {"gaps": gaps, "entries": entries}
     with progress_bar("choose") as update:
         ranking = ranked(
             losses or FIXED if own is None else own,
@@ -136,10 +141,11 @@ def choose(
     OUT.print(STAMP, markup=False)
 
 
-def _own(file: Path) -> Environment:
-    """The losses of a file; gaps are allowed, because nothing is certified here."""
+def _own(file: Path) -> tuple[Environment, tuple[Entry, ...]]:
+    """The losses of a file, and the algorithms of a study; gaps are allowed here."""
     if file.suffix == ".toml":
-        return load(file).environment
+        config = load(file)
+        return config.environment, config.algorithms
     found = Recorded(str(file), missing="absent")
     try:
         _ = found.setting
@@ -148,7 +154,7 @@ def _own(file: Path) -> Environment:
             f"{error} For forecasts, or other names of columns, give a study such as "
             "examples/stations.toml instead of the file."
         ) from None
-    return found
+    return found, ()
 
 
 def _print_chart(seeds: int, json: bool) -> None:

@@ -86,7 +86,8 @@ class Recording(Environment):
             asleep = np.asarray(~gaps.awake.all(axis=(0, 1)))
             first = self.expert_names[int(asleep.argmax())]
             more = f" and {int(asleep.sum()) - 1} more" if asleep.sum() > 1 else ""
-            found.append((Feature.SLEEPING_EXPERTS, f"expert {first!r}{more} has gaps"))
+            named = first if first.startswith("expert ") else f"expert {first!r}"
+            found.append((Feature.SLEEPING_EXPERTS, f"{named}{more} has gaps"))
         return tuple(found)
 
     def start(self, seed: int) -> int:

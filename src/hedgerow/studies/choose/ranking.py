@@ -1,24 +1,27 @@
 """Which algorithm? A ranking for one setting, from streams like the user's or from the user's data.
 
-An algorithm is judged by its worst stream among those that the user's knowledge of the losses does
-not exclude. The measured regret is shown with what is proven: the algorithm's regret bound, and the
-regret that no private algorithm avoids. Candidates and streams are those of `choose`, in the given
-setting.
+Algorithms are ranked by their regret on typical streams: the worst of those with one law, which is
+what real forecasts are like (`docs/choose.md` has the measurement). Beside it stands the worst
+stream of all that the user's knowledge of the losses does not exclude. The measured regret is shown
+with what is proven: the algorithm's regret bound, and the regret that no private algorithm avoids.
+Candidates and streams are those of `choose`, in the given setting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Any
 
 import numpy as np
 
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.core.setting import Setting
+from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import at_least, check_budget, expect, nearest
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.hard.columns import MOST_USED
@@ -28,6 +31,9 @@ from hedgerow.environments.hard.lower_bounds import (
     hidden_expert_regret,
 )
 from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.environments.wrappers.absent import Absent
+from hedgerow.environments.wrappers.sleeping import Sleeping
+from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import aligned, bound_words, finite
 from hedgerow.studies.choose.candidates import (
@@ -49,6 +55,7 @@ from hedgerow.studies.run import run_study
 from hedgerow.studies.study import CLEARLY
 
 REACTING = "reacting"
+TYPICAL = ("realizable", "bernoulli", "gap_ladder")  # one law for all rounds
 OWN = "your data"
 LOOKED = (
     "This ranking looked at your data. No certificate covers a choice that depends on protected "
@@ -70,13 +77,16 @@ class Ranked:
     trust
         The trust it needs; None: it is not private.
     stream
-        Its worst stream.
+        Its worst typical stream.
     expected
         The mean regret on that stream, with its 95 % interval.
+    worst_stream, worst
+        The worst stream of all, and the mean regret there.
     proven
         The bound on its expected regret that covers every stream; None: there is none.
     guess, not_private
-        The regret, on that stream, of a uniform guess and of the best algorithm without privacy.
+        The regret, on the typical stream, of a random expert and of the best algorithm without
+        privacy.
     """
 
     label: str
@@ -84,6 +94,8 @@ class Ranked:
     trust: Trust | None
     stream: str
     expected: Estimate
+    worst_stream: str
+    worst: Estimate
     proven: float | None
     guess: float
     not_private: float
@@ -95,7 +107,7 @@ class Ranked:
 
     @property
     def guesses(self) -> bool:
-        """Whether the regret is not clearly below that of a uniform guess."""
+        """Whether the regret is not clearly below that of a random expert."""
         high = self.expected.high
         return (self.expected.mean if np.isnan(high) else high) >= CLEARLY * self.guess
 
@@ -140,45 +152,70 @@ class Ranking:
         """The private algorithm with the smallest expected regret."""
         return self.private[0]
 
+    @property
+    def recommendation(self) -> str:
+        """What to take, in a line."""
+        best, *others = self.private
+        if best.guesses:
+            return (
+                f"No private algorithm is clearly better than a random expert here; {best.label} "
+                "comes first. More clients, more rounds or a larger budget would help."
+            )
+        good = [row.label for row in others if row.expected.mean <= best.expected.high]
+        as_good = f"; {_listed(good)} {'is' if len(good) == 1 else 'are'} as good" if good else ""
+        safest = min(self.private, key=lambda row: row.worst.mean)
+        safer = ""
+        if safest.worst.high < best.worst.mean:
+            safer = (
+                f" {safest.label} is safer if losses may change: regret {safest.worst.mean:.3g}, "
+                f"not {best.worst.mean:.3g}, on the worst streams."
+            )
+        return f"Take {best.label}{as_good}.{safer}"
+
     def lines(self) -> list[str]:
         """What to read with the table."""
-        guess = "guess: regret of a uniform guess on the worst stream. " if self._several else ""
+        guess = "random expert: its regret on the typical stream. " if self._several else ""
         found = [
+            self.recommendation,
             f"{guess}proven: bound on the expected regret that covers these losses. price: regret "
             "above that of the best algorithm without privacy.",
             "On the hardest losses of this kind and size, no algorithm with this budget has a "
             f"regret below {self.least:.3g}.",
         ]
+        if np.isnan(self.least):
+            del found[-1]
         worse = [row.label for row in self.private if row.guesses]
-        if len(worse) == len(self.private):
-            found.append("No private algorithm is clearly better than guessing here.")
-        elif worse:
-            found.append(f"Not clearly better than guessing: {'; '.join(worse)}.")
+        if worse and len(worse) < len(self.private):
+            found.append(f"Not clearly better than a random expert: {'; '.join(worse)}.")
         found += [f"Left out: {label}: {why}" for label, why in self.left_out.items()]
         return [*found, ANYWAY, *([LOOKED] if self.looked else [])]
 
     @property
     def _several(self) -> bool:
-        """Whether not all rows have the same worst stream."""
-        return len({row.stream for row in (*self.private, *self.open)}) > 1
+        """Whether not all rows have the same streams."""
+        rows = (*self.private, *self.open)
+        return len({name for row in rows for name in (row.stream, row.worst_stream)}) > 1
 
     def table(self) -> list[list[str]]:
         """The cells of the table, with headings."""
         several = self._several
-        worst = ["worst stream", "guess"] if several else []
+        more = ["worst", "worst stream", "random expert"] if several else []
         body = [
             [
                 row.label + ("" if row.trust else " (not private)"),
                 row.expected.words(),
-                *([row.stream, f"{row.guess:.2f}"] if several else []),
+                *([row.worst.words(), row.worst_stream, f"{row.guess:.2f}"] if several else []),
                 "-" if row.proven is None else bound_words(row.proven),
-                f"{row.price:+.2f}" if row.trust else "",
+                f"{row.price:+.2f}" if row.trust and not np.isnan(row.price) else "",
             ]
             for row in (*self.private, *self.open)
         ]
-        if not several:
-            body.append(["a uniform guess", f"{self.best.guess:.2f}", "", ""])
-        return [["", "expected regret", *worst, "proven", "price"], *body]
+        if not several and not np.isnan(self.best.guess):
+            body.append(["a random expert", f"{self.best.guess:.2f}", "", ""])
+        return [
+            ["", "typical regret" if several else "expected regret", *more, "proven", "price"],
+            *body,
+        ]
 
     def __str__(self) -> str:
         return "\n".join([self.question, aligned(self.table()), *self.lines()])
@@ -188,6 +225,7 @@ class Ranking:
     def to_json(self) -> dict[str, Any]:
         """The ranking as plain values."""
         size = {name: getattr(self.setting, name) for name in ("clients", "experts", "horizon")}
+        least = finite(self.least)
         rows = [
             {
                 "label": row.label,
@@ -195,9 +233,11 @@ class Ranking:
                 "stream": row.stream,
                 "regret": row.expected.mean,
                 "half_width": finite(row.expected.half_width),
+                "worst_stream": row.worst_stream,
+                "worst": row.worst.mean,
                 "proven": row.proven,
-                "guess": row.guess,
-                "not_private": row.not_private,
+                "guess": finite(row.guess),
+                "not_private": finite(row.not_private),
                 "better_than_guessing": not row.guesses,
             }
             for row in (*self.private, *self.open)
@@ -206,7 +246,8 @@ class Ranking:
             "question": self.question,
             "setting": size,
             "rows": rows,
-            "lower_bound": self.least,
+            "recommendation": self.recommendation,
+            "lower_bound": least,
             "left_out": dict(self.left_out),
             "notes": self.lines(),
         }
@@ -223,6 +264,8 @@ def choose(
     trust: Trust = "central",
     every: int = 1,
     best_loss: float = 0.0,
+    gaps: float = 0.0,
+    entries: Sequence[Entry] = (),
     seeds: int = 5,
     progress: Progress | None = None,
 ) -> Ranking:
@@ -246,6 +289,11 @@ def choose(
         `every` rounds, come sooner.
     best_loss
         With "rarely": what the best expert loses at most per client, chosen beforehand.
+    gaps
+        The share of values that are missing, in [0, 1): of clients that are absent, and of
+        experts that sleep. Algorithms that refuse gaps are left out. Not with data, which show their gaps.
+    entries
+        Further algorithms to rank, such as those of a study.
     seeds
         The number of seeds of each stream, at least 1.
     progress
@@ -262,12 +310,14 @@ def choose(
     at_least("seeds", seeds, 1)
     at_least("every", every, 1)
     expect(trust in TRUSTS, "trust", trust, f"in {TRUSTS}")
+    expect(0 <= gaps < 1, "gaps", gaps, "in [0, 1)")
     data = RecordedArray(losses) if isinstance(losses, np.ndarray) else losses
     if isinstance(data, Environment):
         if (clients, experts, horizon) != (None, None, None):
             raise InvalidValue(
                 "Give clients, experts and horizon only without data: the data have a size."
             )
+        expect(gaps == 0, "gaps", gaps, "to be 0 with data, which show their gaps")
         games, known, setting = {OWN: data}, "rarely" if best_loss else "fixed", data.setting
         words = f"On your data: {_size(setting)}"
     else:
@@ -278,25 +328,69 @@ def choose(
         games, known = _games(kinds[data].streams, Setting(*asked), best_loss), data
         setting = next(iter(games.values())).setting
         words = f"If {kinds[data].words}: {_size(setting)}"
+        if gaps:
+            games = {
+                name: Absent(of=Sleeping(of=game, rate=gaps), rate=gaps)
+                for name, game in games.items()
+            }
+            words += f", {100 * gaps:g} % gaps"
     budget = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
     talk = "exchanges in every round" if every == 1 else f"an exchange every {every} rounds"
     question = f"{words}; {budget}, trust {trust}, {talk}"
+    given = _given(entries)
+    same = [one.spec for one in given]
+    usual = setting.family == LOSSES and setting.deciders is None
+    found = _candidates(setting, epsilon, delta, trust, every, best_loss, known)
     entrants, left_out = _fitting(
-        _candidates(setting, epsilon, delta, trust, every, best_loss, known), games
+        [*given, *(one for one in found if one.spec not in same)], games, trust
     )
-    measured = _measured(entrants, games, seeds, progress)
-    rows = _ranked(entrants, games, measured)
-    least = unavoidable(known, setting, epsilon, delta)
+    if not usual:  # candidates for losses of experts do not fit, and that is no news
+        left_out = {}
+        names = {one.name for one in entrants}
+        entrants += _fitting(_registered(epsilon, delta, trust, names), games, trust)[0]
+    if not any(one.private for one in entrants):
+        hint = "" if delta else " Many algorithms need a delta, such as delta = 1e-6."
+        raise InvalidValue(f"No private algorithm fits.{hint} {' '.join(left_out.values())}")
+    measured, guesses = _measured(entrants, games, seeds, progress)
+    rows = _ranked(entrants, games, measured, guesses)
+    least = unavoidable(known, setting, epsilon, delta) if usual else float("nan")
     private = tuple(row for row in rows if row.trust is not None)
-    if not private:
-        raise InvalidValue(f"No private algorithm fits. {' '.join(left_out.values())}")
     shown = tuple(row for row in rows if row.trust is None)
     looked = isinstance(data, Environment)
     return Ranking(setting, question, private, shown, least, left_out, looked)
 
 
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _given(entries: Sequence[Entry]) -> list[Candidate]:
+    """Algorithms of a study; their trust is that of their certificate."""
+    found = []
+    for entry in entries:
+        if not entry.alone:
+            name = ALGORITHMS.name_of(entry.algorithm)
+            found.append(Candidate(entry.label, name, entry.algorithm, "local", TALKS[0]))
+    return found
+
+
+def _registered(epsilon: float, delta: float, trust: Trust, known: set[str]) -> list[Candidate]:
+    """All further algorithms with this budget: for games that are not about losses of experts."""
+    found = []
+    for name, kind in ALGORITHMS.items():
+        if name in known or kind.__module__.split(".")[0] != "hedgerow":
+            continue
+        given = {"epsilon": epsilon, "delta": delta, "trust": trust}
+        names = {f.name for f in fields(kind)}
+        with suppress(HedgerowError):
+            spec = kind(**{key: value for key, value in given.items() if key in names})
+            found.append(Candidate(name, name, spec, "local", TALKS[0]))
+    return found
+
+
 def _size(setting: Setting) -> str:
-    sizes = {"client": setting.clients, "expert": setting.experts, "round": setting.rounds}
+    width = "expert" if setting.family.linear else "coordinate"
+    sizes = {"client": setting.clients, width: setting.experts, "round": setting.rounds}
     return ", ".join(f"{n} {thing}{'' if n == 1 else 's'}" for thing, n in sizes.items())
 
 
@@ -380,19 +474,27 @@ def _changed(
 
 
 def _fitting(
-    entrants: Iterator[Candidate], games: Mapping[str, Environment]
+    entrants: Iterable[Candidate], games: Mapping[str, Environment], trust: Trust
 ) -> tuple[list[Candidate], dict[str, str]]:
     """The candidates that can play all games, and why the others cannot."""
     fitting, left_out = [], {}
     for candidate in entrants:
         try:
-            for name, game in games.items():
-                entry = Entry(candidate.label, candidate.spec)
+            built = [
                 StudyConfig(name, game, (entry,), seeds=1).build(entry)
+                for name, game in games.items()
+                for entry in (Entry(candidate.label, candidate.spec),)
+            ]
         except HedgerowError as error:
             left_out[candidate.label] = str(error)
         else:
-            fitting.append(candidate)
+            certificate = built[0].certificate
+            if not any(guarantee.protects for guarantee in certificate.guarantees):
+                fitting.append(replace(candidate, trust=None))
+            elif certificate.trust in TRUSTS[: TRUSTS.index(trust)]:
+                left_out[candidate.label] = f"it needs trust {certificate.trust}."
+            else:
+                fitting.append(candidate)
     return fitting, left_out
 
 
@@ -401,10 +503,11 @@ def _measured(
     games: Mapping[str, Environment],
     seeds: int,
     progress: Progress | None,
-) -> dict[tuple[str, str], Estimate]:
-    """The regret of every candidate on every stream."""
+) -> tuple[dict[tuple[str, str], Estimate], dict[str, float]]:
+    """The regret of every candidate on every stream, and that of a random expert if it is known."""
     entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
     found: dict[tuple[str, str], list[float]] = {}
+    guesses: dict[str, list[float]] = {}
     for number, (name, game) in enumerate(games.items()):
         for seed in range(seeds):
             if progress is not None:
@@ -413,21 +516,29 @@ def _measured(
             config = StudyConfig(name, drawn, entries, seeds=1, first_seed=seed)
             for result in run_study(config, workers=1).results:
                 found.setdefault((result.label, name), []).append(result.final_regret)
-    return {key: Estimate.of(values) for key, values in found.items()}
+                if {MEAN_EXPERT, BEST_EXPERT} <= set(result.comparators):
+                    above = result.comparators[MEAN_EXPERT] - result.comparators[BEST_EXPERT]
+                    guesses.setdefault(name, []).append(above)
+    means = {name: float(np.mean(above)) for name, above in guesses.items()}
+    return {key: Estimate.of(values) for key, values in found.items()}, means
 
 
 def _ranked(
     entrants: Sequence[Candidate],
     games: Mapping[str, Environment],
     measured: Mapping[tuple[str, str], Estimate],
+    guesses: Mapping[str, float],
 ) -> list[Ranked]:
     open_labels = [c.label for c in entrants if c.trust is None]
+    typical = [name for name in games if name in TYPICAL] or list(games)
     rows = []
     for candidate in entrants:
         if candidate.name == GUESSING:
             continue
         label = candidate.label
-        stream = max(games, key=lambda name: measured[label, name].mean)
+        stream, worst = (
+            max(some, key=lambda name: measured[label, name].mean) for some in (typical, games)
+        )
         rows.append(
             Ranked(
                 label,
@@ -435,9 +546,11 @@ def _ranked(
                 candidate.trust,
                 stream,
                 measured[label, stream],
+                worst,
+                measured[label, worst],
                 _proven(candidate.spec, games),
-                measured[GUESSING, stream].mean,
-                min(measured[other, stream].mean for other in open_labels),
+                guesses.get(stream, float("nan")),
+                min((measured[one, stream].mean for one in open_labels), default=float("nan")),
             )
         )
     return sorted(rows, key=lambda row: row.expected.mean)
