@@ -291,7 +291,8 @@ def choose(
         With "rarely": what the best expert loses at most per client, chosen beforehand.
     gaps
         The share of values that are missing, in [0, 1): of clients that are absent, and of
-        experts that sleep. Algorithms that refuse gaps are left out. Not with data, which show their gaps.
+        experts that sleep. Algorithms that refuse gaps are left out. Not with data, which show
+        their gaps.
     entries
         Further algorithms to rank, such as those of a study.
     seeds
