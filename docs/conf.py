@@ -50,6 +50,7 @@ html_theme = "furo"
 html_title = f"Hedgerow {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["hedgerow.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 html_show_sourcelink = False
 html_copy_source = False
 templates_path = []

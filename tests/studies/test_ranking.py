@@ -172,7 +172,7 @@ def test_the_command_prints_the_ranking(hedgerow: Command, tmp_path: Path) -> No
     (tmp_path / "b.csv").write_text("week,site,x\n1,a,0.5\n")
     named = hedgerow("choose", str(tmp_path / "b.csv")).err
     assert "Expected a column 'round'" in named
-    assert "give a study such as examples/stations.toml" in named
+    assert "add --target COLUMN --largest-error NUMBER" in named
     both = hedgerow("choose", str(tmp_path / "a.csv"), "--losses", "law").err
     assert "Give a file or --losses, not both" in both
 
@@ -214,3 +214,13 @@ def test_a_recommendation_is_one_line_and_fits_the_data(hedgerow: Command) -> No
     study = load(EXAMPLES / "stations.toml")
     local = hr.choose(study.environment, entries=study.algorithms, trust="local", seeds=1)
     assert local.left_out["private"] == "it needs trust central."
+
+
+def test_from_a_raw_file_with_gaps_to_a_named_recommendation(hedgerow: Command) -> None:
+    """One command: which algorithm, and which expert it follows."""
+    columns = ("--target", "measured", "--round", "date", "--client", "station")
+    largest = ("--largest-error", "50")
+    found = hedgerow("choose", str(EXAMPLES / "stations.csv"), *columns, *largest)
+    text = " ".join(found.out.split())
+    assert "Take phased_selection" in text
+    assert "It follows north at the end." in text

@@ -15,6 +15,7 @@ from hedgerow.cli.tables import from_cells
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
+from hedgerow.environments.recorded.forecasts import Forecasts
 from hedgerow.environments.recorded.losses import Recorded
 from hedgerow.evaluation.summary import bound_words
 from hedgerow.records.schema import STAMP
@@ -81,6 +82,20 @@ def choose(
         float,
         typer.Option("--best-loss", help="With rarely: what the best expert loses at most."),
     ] = 0.0,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="In a CSV file of forecasts: the column of what came true."),
+    ] = None,
+    largest_error: Annotated[
+        float | None,
+        typer.Option("--largest-error", help="With --target: the largest error that counts."),
+    ] = None,
+    round_column: Annotated[
+        str, typer.Option("--round", help="The column of rounds, in a CSV file.")
+    ] = "round",
+    client_column: Annotated[
+        str, typer.Option("--client", help="The column of clients, in a CSV file.")
+    ] = "client",
     gaps: Annotated[
         float,
         typer.Option("--gaps", help="The share of values that will be missing, in [0, 1)."),
@@ -105,7 +120,8 @@ def choose(
     table has the regret on typical streams and on the worst one, the bound that is proven, and what
     privacy costs: the regret above that of the best algorithm without privacy.
 
-    With a file, the algorithms are played on your own losses. Such a choice looks at the data, and
+    With a file, the algorithms are played on your own losses, or with --target and --largest-error
+    on your own forecasts. Such a choice looks at the data, and
     no certificate covers it.
 
     `hedgerow choose --chart --seeds 20` measures the tables of docs/choose.md. It takes about four
@@ -115,7 +131,11 @@ def choose(
     if chart:
         _print_chart(20 if seeds is None else seeds, json)
         return
-    own, entries = (None, ()) if file is None else _own(file)
+    own, entries = (
+        (None, ())
+        if file is None
+        else _own(file, target, largest_error, round_column, client_column)
+    )
     if own is not None and losses is not None:
         raise InvalidValue("Give a file or --losses, not both: the file has the losses.")
     options: dict[str, Any] = {"trust": trust, "best_loss": best_loss, "seeds": seeds or 5}
@@ -141,18 +161,23 @@ def choose(
     OUT.print(STAMP, markup=False)
 
 
-def _own(file: Path) -> tuple[Environment, tuple[Entry, ...]]:
+def _own(
+    file: Path, target: str | None, largest_error: float | None, round_: str, client: str
+) -> tuple[Environment, tuple[Entry, ...]]:
     """The losses of a file, and the algorithms of a study; gaps are allowed here."""
     if file.suffix == ".toml":
         config = load(file)
         return config.environment, config.algorithms
-    found = Recorded(str(file), missing="absent")
+    columns: dict[str, Any] = {"round": round_, "client": client, "missing": "absent"}
+    if target is not None:
+        return Forecasts(str(file), target, largest_error, **columns), ()
+    found = Recorded(str(file), **columns)
     try:
         _ = found.setting
     except InvalidValue as error:
         raise InvalidValue(
-            f"{error} For forecasts, or other names of columns, give a study such as "
-            "examples/stations.toml instead of the file."
+            f"{error} For forecasts, add --target COLUMN --largest-error NUMBER; for other names "
+            "of columns, --round and --client."
         ) from None
     return found, ()
 

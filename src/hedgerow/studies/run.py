@@ -243,6 +243,14 @@ def _played_here(
     return []
 
 
+def _stored(
+    store: ResultStore, algorithms: int, seeds: Sequence[int]
+) -> dict[tuple[int, int], Pair]:
+    """The results that a store holds, by the number of the algorithm and the seed."""
+    pairs = {(index, s): store.load(index, s) for index in range(algorithms) for s in seeds}
+    return {key: pair for key, pair in pairs.items() if pair is not None}
+
+
 def run_study(
     config: StudyConfig,
     *,
@@ -270,15 +278,12 @@ def run_study(
         )
     cores = os.cpu_count() or 1
     total = len(config.algorithms) * config.seeds
-    found: dict[tuple[int, int], Pair] = {}
-    missing: dict[int, list[int]] = {}
-    for index in range(len(config.algorithms)):
-        for seed in seeds:
-            pair = None if store is None else store.load(index, seed)
-            if pair is None:
-                missing.setdefault(index, []).append(seed)
-            else:
-                found[index, seed] = pair
+    found = {} if store is None else _stored(store, len(config.algorithms), seeds)
+    missing = {
+        index: left
+        for index in range(len(config.algorithms))
+        if (left := [seed for seed in seeds if (index, seed) not in found])
+    }
 
     def note(pairs: list[tuple[int, Pair]]) -> None:
         found.update({(index, pair[0].seed): pair for index, pair in pairs})

@@ -25,6 +25,7 @@ from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_latti
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect, masked, unmasked
 from hedgerow.environments.recorded.table import (
+    ALL,
     NO_GAPS,
     Frame,
     Gaps,
@@ -32,6 +33,7 @@ from hedgerow.environments.recorded.table import (
     Missing,
     Source,
     dates_in,
+    filled_in,
     is_frame,
     line,
     no_round,
@@ -89,6 +91,15 @@ class Recording(Environment):
             named = first if first.startswith("expert ") else f"expert {first!r}"
             found.append((Feature.SLEEPING_EXPERTS, f"{named}{more} has gaps"))
         return tuple(found)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say if losses look as if they were filled in."""
+        if not filled_in(self.losses):
+            return ()
+        return (
+            "all losses but one of each round and client are the same number: if they were filled "
+            f"in, the results mean nothing. {ALL}",
+        )
 
     def start(self, seed: int) -> int:
         return 0

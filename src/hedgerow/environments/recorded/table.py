@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
@@ -27,6 +28,11 @@ Missing = Literal["absent"] | None
 RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns?, got (\d+)")
 """What pyarrow says of a row with other cells than the heading."""
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+FEW = 10  # rows that show nothing yet
+ALL = (
+    "Every algorithm here needs the losses of all experts, also of those that were not followed. "
+    "If only the outcome of the followed one is known, there is nothing to compare."
+)
 DECLARE = 'For gaps, declare missing = "absent".'
 
 
@@ -104,10 +110,26 @@ def split(values: Array, empty: str = "There is no value.") -> tuple[Array, Gaps
     present = np.asarray(~missing.all(axis=-1))
     if not present.any():
         raise InvalidValue(empty)
+    known = (~missing).sum(axis=-1)[present]
+    if values.shape[-1] > 1 and len(known) >= FEW and (known == 1).all():
+        raise InvalidValue(f"In every round, each client has the loss of one expert only. {ALL}")
     awake = ~missing | ~present[..., None]
     return np.where(missing, 0.0, values), Gaps(
         None if present.all() else present, None if awake.all() else awake
     )
+
+
+def _refuse_other_text(path: Path) -> None:
+    """Raise if a CSV file separates columns by semicolons or is not UTF-8; no cell is shown."""
+    with suppress(OSError), path.open("rb") as file:
+        start = file.readline(2**16)
+        if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise InvalidValue(f"{path} is UTF-16 text. Save it as UTF-8.")
+        if start.count(b";") > start.count(b","):
+            raise InvalidValue(
+                f"{path} separates columns by semicolons. Save it with commas between columns, and "
+                "points in numbers."
+            )
 
 
 def read_table(path: Source) -> dict[str, Any]:
@@ -122,6 +144,8 @@ def read_table(path: Source) -> dict[str, Any]:
         elif _is_parquet(path):
             table = parquet.read_table(path)
         elif path.suffix in (".csv", ".gz"):
+            if path.suffix == ".csv":
+                _refuse_other_text(path)
             # one thread: only then does an error know its line
             table = csv.read_csv(path, csv.ReadOptions(use_threads=False))
         else:
@@ -147,6 +171,22 @@ def read_table(path: Source) -> dict[str, Any]:
         else table[name].to_numpy()
         for name in table.column_names
     }
+
+
+def filled_in(values: Array) -> bool:
+    """Whether all but one loss of every row are the same constant, as if they were filled in.
+
+    >>> filled_in(np.tile([[0.3, 0.5, 0.5], [0.5, 0.5, 0.9]], (5, 1)))
+    True
+    >>> filled_in(np.tile([[0.3, 0.4, 0.5], [0.5, 0.5, 0.9]], (5, 1)))
+    False
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    if rows.shape[1] < 3 or len(rows) < FEW:
+        return False
+    found, counts = np.unique(rows, return_counts=True)
+    other = rows != found[counts.argmax()]
+    return bool((other.sum(axis=1) <= 1).all() and other.any(axis=0).sum() > 1)
 
 
 def unreadable(path: Source, error: Exception) -> HedgerowError:

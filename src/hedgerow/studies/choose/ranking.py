@@ -20,6 +20,7 @@ import numpy as np
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import at_least, check_budget, expect, nearest
@@ -87,6 +88,8 @@ class Ranked:
     guess, not_private
         The regret, on the typical stream, of a random expert and of the best algorithm without
         privacy.
+    follows
+        The expert that most clients follow at the end, on the user's data; otherwise empty.
     """
 
     label: str
@@ -99,6 +102,7 @@ class Ranked:
     proven: float | None
     guess: float
     not_private: float
+    follows: str = ""
 
     @property
     def price(self) -> float:
@@ -170,7 +174,8 @@ class Ranking:
                 f" {safest.label} is safer if losses may change: regret {safest.worst.mean:.3g}, "
                 f"not {best.worst.mean:.3g}, on the worst streams."
             )
-        return f"Take {best.label}{as_good}.{safer}"
+        whom = f" It follows {best.follows} at the end." if best.follows else ""
+        return f"Take {best.label}{as_good}.{whom}{safer}"
 
     def lines(self) -> list[str]:
         """What to read with the table."""
@@ -352,8 +357,13 @@ def choose(
     if not any(one.private for one in entrants):
         hint = "" if delta else " Many algorithms need a delta, such as delta = 1e-6."
         raise InvalidValue(f"No private algorithm fits.{hint} {' '.join(left_out.values())}")
-    measured, guesses = _measured(entrants, games, seeds, progress)
-    rows = _ranked(entrants, games, measured, guesses)
+    measured, guesses, last = _measured(entrants, games, seeds, progress)
+    rows = [
+        replace(row, follows=games[OWN].expert_names[int(last[row.label].argmax())])
+        if row.label in last
+        else row
+        for row in _ranked(entrants, games, measured, guesses)
+    ]
     least = unavoidable(known, setting, epsilon, delta) if usual else float("nan")
     private = tuple(row for row in rows if row.trust is not None)
     shown = tuple(row for row in rows if row.trust is None)
@@ -504,11 +514,14 @@ def _measured(
     games: Mapping[str, Environment],
     seeds: int,
     progress: Progress | None,
-) -> tuple[dict[tuple[str, str], Estimate], dict[str, float]]:
-    """The regret of every candidate on every stream, and that of a random expert if it is known."""
+) -> tuple[dict[tuple[str, str], Estimate], dict[str, float], dict[str, Array]]:
+    """The regret of every candidate on every stream, that of a random expert if it is known, and
+    which experts are followed at the end on the user's data.
+    """
     entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
     found: dict[tuple[str, str], list[float]] = {}
     guesses: dict[str, list[float]] = {}
+    last: dict[str, Array] = {}  # how many follow each expert at the end, on the user's data
     for number, (name, game) in enumerate(games.items()):
         for seed in range(seeds):
             if progress is not None:
@@ -517,11 +530,13 @@ def _measured(
             config = StudyConfig(name, drawn, entries, seeds=1, first_seed=seed)
             for result in run_study(config, workers=1).results:
                 found.setdefault((result.label, name), []).append(result.final_regret)
+                if name == OWN and result.following is not None:
+                    last[result.label] = last.get(result.label, 0.0) + result.following.last
                 if {MEAN_EXPERT, BEST_EXPERT} <= set(result.comparators):
                     above = result.comparators[MEAN_EXPERT] - result.comparators[BEST_EXPERT]
                     guesses.setdefault(name, []).append(above)
     means = {name: float(np.mean(above)) for name, above in guesses.items()}
-    return {key: Estimate.of(values) for key, values in found.items()}, means
+    return {key: Estimate.of(values) for key, values in found.items()}, means, last
 
 
 def _ranked(
