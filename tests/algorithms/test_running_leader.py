@@ -11,10 +11,12 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
+from hedgerow.algorithms.correlated.silo_games import RANGES
+from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.case import RELEASES, WHOLE
 from hedgerow.audits.cases.running_leader import cases
-from hedgerow.contracts.suite import examine
+from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
@@ -24,9 +26,16 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.running_sums import BufferedToeplitz, Kind, ToeplitzRoot, factorise
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 
 SETTING = Setting(clients=4, experts=3, horizon=40)
 KINDS = get_args(Kind)
+ON_SILOS = (
+    "sensitivities hold",
+    "ledger composes",
+    "nothing raw in a view",
+    "covers every message",
+)
 TRUSTS = ("central", "distributed", "local")
 
 
@@ -123,6 +132,8 @@ def test_the_bound_by_hand() -> None:
         ({"factorisation": 7}, "factorisation=7"),
         ({"buffers": 0}, "buffers=0"),
         ({"every": 0}, "every=0"),
+        ({"reports": "some"}, "reports='some'"),
+        ({"reports": "silo", "trust": "local"}, "'central' with reports='silo'"),
     ],
 )
 def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:
@@ -167,3 +178,50 @@ def test_audits_have_a_null_case_the_claim_and_too_little_noise(trust: Any) -> N
     assert [case.expected for case in found] == ["holds", "holds", "violated", "violated"]
     assert {case.method for case in found} == {"exact releases"}
     assert {case.claim for case in found} == {RELEASES if trust == "central" else WHOLE}
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [pytest.param(name, marks=() if name in ON_SILOS else pytest.mark.long) for name in CONTRACTS],
+)
+def test_silos_keep_the_contracts(contract: str) -> None:
+    found = examine(contract, RunningLeader(reports="silo"))
+    assert found.status != "broken", found.detail
+    assert found.status == "holds" or contract not in ON_SILOS
+
+
+def test_silos_are_followed_by_gain() -> None:
+    gains = RANGES.clip(np.random.default_rng(1).random((30, 4)) * [1, 1, 0.5, 2]).records
+    game = hr.Replay(gains[:, None, :], RANGES, reports=gains[..., None])
+    spec = RunningLeader(epsilon=1e6, reports="silo")
+    found = hr.run(game, {"silo": spec}, seeds=1)
+    before = np.cumsum(gains, axis=0)[:-1]
+    played = [0, *before.argmax(axis=1).tolist()]
+    assert found.results[0].loss[-1] == pytest.approx(-gains[np.arange(30), played].sum(), rel=1e-6)
+
+
+def test_silos_have_less_noise_than_a_tree() -> None:
+    """One number moves by its range; the tree that is released node by node needs more noise."""
+    setting = replace(SILO, horizon=148)
+    own = RunningLeader(epsilon=1.0, reports="silo").build(setting)
+    tree = TreeLeader(epsilon=1.0, delta=1e-6, reports="silo", padding=False).build(setting)
+    assert own.parameters["deviation"] < 0.6 * tree.parameters["deviation"]
+    assert own.certificate.mechanisms[0].sensitivity == pytest.approx(
+        4.0 * factorise("blt", 148).sensitivity(), rel=1e-3
+    )
+    assert own.regret_bound is None
+
+
+def test_deciders_need_a_trusted_server_and_silos_deciders() -> None:
+    with pytest.raises(Unsupported, match="lets the clients play, not deciders"):
+        RunningLeader(trust="local").build(replace(SETTING, deciders=1))
+    with pytest.raises(Unsupported, match="needs separate deciders"):
+        RunningLeader(reports="silo").build(SETTING)
+
+
+def test_the_bound_is_in_the_units_of_the_gains() -> None:
+    small, large = (replace(SETTING, family=hr.Gains(low=0.0, high=high)) for high in (1.0, 8.0))
+    one, eight = (
+        RunningLeader(epsilon=500.0).build(game).regret_at_most for game in (small, large)
+    )
+    assert eight == pytest.approx(8 * one, rel=1e-4)

@@ -160,6 +160,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "gao2024_fed_svt",
         "hedge",
         "jacobsen2025_walk_batches",
+        "jacobsen2025_walk_meta",
         "phased_selection",
         "potential",
         "proven_doubling",

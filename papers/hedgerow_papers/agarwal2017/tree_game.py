@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from hedgerow.algorithms.correlated.running_leader import STEP, Reports, change
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import (
@@ -42,9 +43,7 @@ from hedgerow.running_sums.tree import Tree
 from hedgerow_papers.agarwal2017.tree_server import NodeNoise
 
 PROOF = "tree_leader.md"
-STEP = 2.0**-20
 
-Reports = Literal["each", "silo"]
 Sensitivity = float | tuple[float, ...]
 
 
@@ -130,15 +129,11 @@ class TreeGame:
 
     def change(self, norm: Literal["l1", "l2"]) -> float:
         """How far one record moves the vector of a round, rounded upward."""
-        lengths = [
-            max(Fraction(STEP), Fraction(high) - Fraction(low))
-            for low, high in zip(*(side.tolist() for side in self.ranges), strict=True)
-        ]
-        if self.silo:
-            return round_up(max(lengths))
-        if norm == "l1":
-            return round_up(sum(lengths, Fraction(0)))
-        return root_up(sum((length**2 for length in lengths), Fraction(0)))
+        if norm == "l2" or self.silo:
+            return change(*self.ranges, self.silo)
+        low, high = (side.tolist() for side in self.ranges)
+        lengths = (Fraction(b) - Fraction(a) for a, b in zip(low, high, strict=True))
+        return round_up(sum((max(Fraction(STEP), n) for n in lengths), Fraction(0)))
 
     @property
     def diameter(self) -> float:

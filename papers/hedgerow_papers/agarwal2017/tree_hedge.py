@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
+from hedgerow.algorithms.correlated.running_leader import SumReporter
 from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import ClientState, LossSums, sums_of_losses
@@ -52,7 +53,7 @@ from hedgerow_papers.agarwal2017.tree_game import (
     check_choices,
     fill_in_budget,
 )
-from hedgerow_papers.agarwal2017.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
+from hedgerow_papers.agarwal2017.tree_server import PADDING, NodeNoise, TreeServer
 
 ANNOUNCED = {"NoisyTotals.rounds": Channel.TIMING, "NoisyTotals.losses": Channel.BROADCASTS}
 

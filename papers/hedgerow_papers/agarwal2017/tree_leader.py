@@ -19,6 +19,7 @@ from hedgerow.algorithms.correlated.running_leader import (
     ClientState,
     FilteringClient,
     Leader,
+    SumReporter,
     regret_bound,
 )
 from hedgerow.algorithms.correlated.silo_games import silo_games
@@ -56,7 +57,7 @@ from hedgerow_papers.agarwal2017.tree_game import (
     check_choices,
     fill_in_budget,
 )
-from hedgerow_papers.agarwal2017.tree_server import PADDING, SumReporter, TreeServer
+from hedgerow_papers.agarwal2017.tree_server import PADDING, TreeServer
 
 Aim = Literal["min_noise", "min_regret"]
 DELTA = 1e-6

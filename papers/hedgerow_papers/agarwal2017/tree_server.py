@@ -19,8 +19,7 @@ import numpy as np
 from hedgerow.algorithms.correlated.decoding import ServerState
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.core.block import Block, Side
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.block import Block
 from hedgerow.core.lattice import (
     Array,
     Units,
@@ -29,9 +28,8 @@ from hedgerow.core.lattice import (
     round_to_lattice,
     to_units,
 )
-from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Context, RunState
+from hedgerow.core.protocol import RunState
 from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 from hedgerow.running_sums.filters import FilterState
@@ -40,39 +38,6 @@ from hedgerow.running_sums.lattice import LatticeEncoder
 PADDING = "padding"
 
 NodeNoise = GaussianNoise | AdditiveNoise
-
-
-@dataclass(frozen=True)
-class SumReporterState:
-    """The charges since the last upload, in lattice units."""
-
-    losses: UnitVector
-
-
-@dataclass(frozen=True)
-class SumReporter:
-    """A client that reports while deciders play; public side information is not used."""
-
-    state: ClassVar[type[Any]] = SumReporterState
-
-    numbers: int
-
-    def start(self, noise: Noise) -> SumReporterState:
-        return SumReporterState(np.zeros((*noise.batch, self.numbers), np.int64))
-
-    def receive(self, state: SumReporterState, broadcast: Any) -> SumReporterState:
-        return SumReporterState(np.zeros_like(state.losses))
-
-    def play(self, state: SumReporterState, context: Context, noise: Noise) -> Any:
-        raise Unsupported("This client reports and does not play: deciders do.")
-
-    def observe(
-        self, state: SumReporterState, reports: Array, noise: Noise, side: Side | None = None
-    ) -> SumReporterState:
-        return SumReporterState(state.losses + to_units(reports))
-
-    def upload(self, state: SumReporterState, noise: Noise) -> tuple[LossSums, SumReporterState]:
-        return LossSums(state.losses), state
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import log, sqrt
+from math import ceil, log, sqrt
 from operator import attrgetter
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
+from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
-from hedgerow.core.certificate import Channel, Proof
+from hedgerow.core.block import Side
+from hedgerow.core.certificate import Certificate, Channel, Proof
+from hedgerow.core.environment import Feature
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
 from hedgerow.core.limits import (
@@ -33,12 +38,15 @@ from hedgerow.core.limits import (
     Range,
     Uploads,
 )
+from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, Shortcuts, SpecTraits
+from hedgerow.core.record import of_own_expert
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Event
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -47,6 +55,8 @@ from hedgerow.running_sums.kinds import BUFFERS, Kind, check_kind, factorise
 from hedgerow.running_sums.lattice import LatticeEncoder, memory_of_clients
 
 PROOF = "correlated_noise.md"
+STEP = 2.0**-20  # of the lattice
+Reports = Literal["each", "silo"]
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}
 
 
@@ -126,8 +136,43 @@ class FilteringClient:
 
 
 @dataclass(frozen=True)
+class SumReporterState:
+    """The charges since the last upload, in lattice units."""
+
+    losses: UnitVector
+
+
+@dataclass(frozen=True)
+class SumReporter:
+    """A client that reports while deciders play; public side information is not used."""
+
+    state: ClassVar[type[Any]] = SumReporterState
+
+    numbers: int
+
+    def start(self, noise: Noise) -> SumReporterState:
+        return SumReporterState(np.zeros((*noise.batch, self.numbers), np.int64))
+
+    def receive(self, state: SumReporterState, broadcast: Any) -> SumReporterState:
+        return SumReporterState(np.zeros_like(state.losses))
+
+    def play(self, state: SumReporterState, context: Context, noise: Noise) -> Any:
+        raise Unsupported("This client reports and does not play: deciders do.")
+
+    def observe(
+        self, state: SumReporterState, reports: Array, noise: Noise, side: Side | None = None
+    ) -> SumReporterState:
+        return SumReporterState(state.losses + to_units(reports))
+
+    def upload(self, state: SumReporterState, noise: Noise) -> tuple[LossSums, SumReporterState]:
+        return LossSums(state.losses), state
+
+
+@dataclass(frozen=True)
 class LeadingServer(DecodingServer):
-    """Sends the expert with the smallest decoded sum."""
+    """Sends the expert with the smallest decoded sum, for gains the largest."""
+
+    gains: bool = False
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
         return Leader(self.schedule.wait(0), 0), self.start()
@@ -138,8 +183,10 @@ class LeadingServer(DecodingServer):
         given = np.asarray(uploads.losses, np.float64)
         if isinstance(uploads, LossSums):
             given = from_units(np.asarray(uploads.losses, np.int64))
+        given = np.reshape(given, self.width)  # of all experts, or a number from each silo
         sums, after = self.running_sums(state, given, noise)
-        return Leader(self.schedule.wait(after.exchanges), int(np.argmin(sums))), after
+        leader = int(np.argmax(sums) if self.gains else np.argmin(sums))
+        return Leader(self.schedule.wait(after.exchanges), leader), after
 
 
 @dataclass(frozen=True)
@@ -169,6 +216,9 @@ class RunningLeader(AlgorithmSpec):
         "dense" remember everything.
     buffers
         How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
+    reports
+        "each" (default): every client reports all experts. "silo": client i reports the number of
+        expert i, and deciders play; the server must be trusted.
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
         True; without them nothing is known in the first `every` rounds.
@@ -202,11 +252,13 @@ class RunningLeader(AlgorithmSpec):
         forms={"distributed": {"trust": "distributed"}, "local": {"trust": "local"}},
         exact="trust='central' or trust='local'",
         meanings={
+            "reports": "each client about all experts, or a silo about its own",
             "factorisation": "how the noise of the running sums is correlated",
             "buffers": "earlier vectors that the filter keeps",
             "deviation": "largest standard deviation of the noise of a running sum",
             **MEANINGS,
         },
+        families=(Linear, Gains),
     )
 
     epsilon: float = 1.0
@@ -215,67 +267,139 @@ class RunningLeader(AlgorithmSpec):
     every: int = 1
     factorisation: Kind | Factorisation = "blt"
     buffers: int = BUFFERS
+    reports: Reports = "each"
     early: bool = True
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        one_of(self, trust=get_args(Trust))
+        one_of(self, trust=get_args(Trust), reports=get_args(Reports))
+        silo = self.reports == "silo"
+        rule = "to be 'central' with reports='silo': `WalkLeader` trusts no server"
+        expect(self.trust == "central" or not silo, "trust", self.trust, rule)
         check_kind(self.factorisation)
         at_least("every", self.every, 1)
         at_least("buffers", self.buffers, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        experts, central = setting.experts, self.trust == "central"
+        self._check(setting)
+        experts, central, silo = setting.experts, self.trust == "central", self.reports == "silo"
+        playing, low, high = setting.deciders is None, *ranges(setting)
         schedule = Schedule.of(self.every, self.early)
         exchanges = schedule.count(setting.rounds) + 1  # one more: after the last round
         factors = factorise(self.factorisation, exchanges, self.buffers)
-        largest = float(self.every * (setting.clients if central else 1))
+        together = setting.clients if central and not silo else 1
+        most = max(1, ceil(float(max(np.abs(low).max(), np.abs(high).max())) / STEP)) * STEP
+        largest = most * (self.every * together)
         encoder = LatticeEncoder(factors, experts, largest, rounds=exchanges)
         # one loss vector moves one sum by at most sqrt(d); the sensitivity is that of all releases
         # together, so the curve of the mechanism is that of the whole game
-        moved = encoder.sensitivity(root_up(Fraction(experts)))
+        moved = encoder.sensitivity(change(low, high, silo))
         budget = Budget(self.epsilon, self.delta)
         mechanism = gaussian_noise(self.trust, "running sums", budget, moved, setting.clients)
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
-        client, server = FilteringClient(experts), LeadingServer(experts, schedule, factors)
+        client: Any = FilteringClient(experts)
+        server = LeadingServer(experts, schedule, factors, gains=isinstance(setting.family, Gains))
         if central:
             server = replace(server, encoder=encoder, releasing=mechanism)
         else:
             client = replace(client, encoder=encoder, reporting=mechanism)
+        decider = None if playing else client
+        if not playing:
+            client = SumReporter(1 if silo else experts)
         errors = noise_on_sums * factors.error_by_round(exchanges)
         off = (1 if central else setting.clients) * encoder.rounding() / (2 * sqrt(experts))
-        bound = regret_bound(setting, schedule, errors, off * factors.errors(exchanges).max)
+        span = max(STEP, float(high.max() - low.min()))
+        off *= factors.errors(exchanges).max / span
+        bound = span * regret_bound(setting, schedule, errors / span, off)
         return Algorithm(
             name="running_leader",
             setting=setting,
             client=client,
             server=server,
-            certificate=sums_certificate(
-                setting=setting,
-                mechanism=mechanism,
-                central=central,
-                delta=self.delta,
-                upload="LossSums.losses" if central else "NoisyFiltered.losses",
-                announced=ANNOUNCED,
-                proof=Proof(PROOF, "running-leader"),
-            ),
+            decider=decider,
+            certificate=self._certificate(setting, mechanism),
             uploads=Uploads(
                 LossSums if central else NoisyFiltered,
-                sums_of_losses(setting) if central else {"losses": Range.noisy(experts)},
-                closing=ANY_CLOSING if central else WAIT_ONLY,
+                sums_of_losses(setting, 1 if silo else experts)
+                if central
+                else {"losses": Range.noisy(experts)},
+                combine="each" if silo else "sum",
+                closing=ANY_CLOSING if central and not silo else WAIT_ONLY,
             ),
             broadcasts=Broadcasts(
                 Leader, {"rounds": Planned(schedule), "expert": Between(0, experts - 1)}
             ),
-            shortcuts=Shortcuts(common_play=attrgetter("expert") if central else None),
+            supports=frozenset()
+            if playing
+            else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
+            shortcuts=Shortcuts(common_play=attrgetter("expert") if central and playing else None),
             claims=Claims(
                 regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader"))
+                if playing
+                else None
             ),
             parameters={"deviation": float(errors.max()), **schedule.shown(setting)},
         )
+
+    def _check(self, setting: Setting) -> None:
+        """Refuse a game of deciders that does not fit the reports or the trust."""
+        if self.reports == "silo" and (
+            setting.deciders is None or setting.clients != setting.experts
+        ):
+            raise Unsupported(
+                "reports='silo' needs separate deciders and one client for each expert, got "
+                f"{setting}."
+            )
+        if setting.deciders is not None and self.trust != "central":
+            raise Unsupported(
+                f"running_leader with trust={self.trust!r} lets the clients play, not deciders. "
+                "Use trust='central', or walk_leader."
+            )
+
+    def _certificate(self, setting: Setting, mechanism: GaussianNoise) -> Certificate:
+        central = self.trust == "central"
+        found = sums_certificate(
+            setting=setting,
+            mechanism=mechanism,
+            central=central,
+            delta=self.delta,
+            upload="LossSums.losses" if central else "NoisyFiltered.losses",
+            announced=ANNOUNCED,
+            proof=Proof(PROOF, "running-leader"),
+        )
+        if self.reports == "each":
+            return found
+        unit = Event(record=of_own_expert(setting.family.record))
+        own = (replace(g, unit=unit, adjacency=unit.adjacency()) for g in found.guarantees)
+        return replace(found, guarantees=tuple(own))
+
+    def games(self) -> Games | None:
+        return silo_games(None) if self.reports == "silo" else None
+
+
+def ranges(setting: Setting) -> tuple[Array, Array]:
+    """The smallest and the largest loss, or gain, of each expert in one round."""
+    if isinstance(setting.family, Gains):
+        return setting.family.ranges(setting.experts)
+    return np.zeros(setting.experts), np.ones(setting.experts)
+
+
+def change(low: Array, high: Array, silo: bool) -> float:
+    """How far one record moves the vector of a round (l2 norm), rounded upward.
+
+    >>> change(np.zeros(3), np.array([1.0, 2.0, 2.0]), silo=False)
+    3.0
+    >>> change(np.zeros(3), np.array([1.0, 2.0, 2.0]), silo=True)
+    2.0
+    """
+    lengths = [
+        max(Fraction(STEP), Fraction(b) - Fraction(a))
+        for a, b in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+    return root_up(max(lengths) ** 2 if silo else sum((n**2 for n in lengths), Fraction(0)))
 
 
 def regret_bound(setting: Setting, schedule: Schedule, errors: Array, off: float = 0.0) -> float:

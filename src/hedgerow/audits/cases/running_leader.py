@@ -23,7 +23,7 @@ ROUNDS = 33  # the certificate counts one release more than a game has, which th
 def cases(spec: RunningLeader) -> tuple[AuditCase, ...]:
     """The null case, the datum that moves most releases, and too little noise, to be caught."""
     central, clients = spec.trust == "central", 4 if spec.trust == "distributed" else 1
-    played = replace(spec, every=1)
+    played = replace(spec, every=1, reports="each")
     algorithm = played.build(Setting(clients, 2, ROUNDS))
     observer = Observer.PEER if central else Observer.SERVER
     return release_cases(
