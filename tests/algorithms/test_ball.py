@@ -232,25 +232,6 @@ def test_the_bound_is_certified_for_one_client_and_conditional_for_more() -> Non
     assert found > both.parameters["regret_if_alike"]
 
 
-def test_frank_wolfe_is_frank_wolfe() -> None:
-    games = hr.LimitedUpdates(subroutine="frank_wolfe").games()
-    assert games is not None
-    one = hr.LimitedUpdates(subroutine="frank_wolfe").build(games.setting)
-    assert one.fingerprint() == hr.FrankWolfe().build(games.setting).fingerprint()
-    with pytest.raises(hr.HedgerowError, match="use subroutine='frank_wolfe'"):
-        hr.LimitedUpdates().build(games.setting)
-    with pytest.raises(hr.HedgerowError, match="only with subroutine='gradient'"):
-        hr.LimitedUpdates(subroutine="frank_wolfe", clip=1.0)
-
-
-def test_selection_is_phased_selection() -> None:
-    setting = hr.Setting(clients=3, experts=5, horizon=64)
-    one = hr.LimitedUpdates(subroutine="selection").build(setting)
-    assert one.fingerprint() == hr.PhasedSelection().build(setting).fingerprint()
-    with pytest.raises(hr.Unsupported, match="chooses experts and needs linear losses, not Huber"):
-        hr.LimitedUpdates(subroutine="selection").build(replace(setting, family=HUBER))
-
-
 def test_without_noise_points_approach_the_best_one() -> None:
     game = HiddenDirection(clients=4, features=5, horizon=2000)
     algorithm = hr.LimitedUpdates(epsilon=1e6).build(game.setting)
@@ -288,8 +269,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"delta": 0.0, "noise": "gaussian"}, "Expected delta=0.0 > 0"),
     ({"noise": "laplace"}, "Expected delta=1e-06 to be 0 with noise='laplace'"),
     ({"delta": 0.0, "trust": "distributed"}, "Expected delta=0.0 > 0"),
-    ({"subroutine": "selection", "clip": 1.0}, "Expected clip=1.0 only with"),
-    ({"subroutine": "frank"}, "Expected subroutine='frank' in"),
     ({"clip": -1.0}, "Expected clip=-1.0 > 0"),
     ({"phases": 0}, "Expected phases=0 to be a whole number >= 1"),
 ]

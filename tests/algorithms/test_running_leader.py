@@ -209,7 +209,7 @@ def test_silos_have_less_noise_than_a_tree() -> None:
     assert own.certificate.mechanisms[0].sensitivity == pytest.approx(
         4.0 * factorise("blt", 148).sensitivity(), rel=1e-3
     )
-    assert own.regret_bound is None
+    assert own.claims.regret_bound is None
 
 
 def test_deciders_need_a_trusted_server_and_silos_deciders() -> None:

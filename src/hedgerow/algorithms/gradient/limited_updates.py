@@ -13,27 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
 from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest, finite, known
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
 from hedgerow.algorithms.gradient.subroutine import Law, Subroutine
 from hedgerow.algorithms.gradient.trial_games import huber_games
-from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
-from hedgerow.core.convex import OnSimplex
 from hedgerow.core.domain import Domain
-from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector, Whole
 from hedgerow.core.limits import Broadcasts, Numbers, Planned, Range, Uploads
-from hedgerow.core.losses import Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
@@ -362,21 +358,17 @@ class LimitedUpdates(AlgorithmSpec):
         "distributed": every client adds a share of Gaussian noise, and the server sees only the sum
         of all reports (a simulation of secure aggregation). "local": every client adds all the
         noise that protects it.
-    subroutine
-        "gradient" (default): phased gradient descent. "selection": one private choice of an expert
-        per block, for linear losses. This builds `phased_selection`. "frank_wolfe": private
-        Frank-Wolfe steps, for points of the simplex. This builds `frank_wolfe`.
     noise
         The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
         an exact sampler for real data) are pure. None (default): "gaussian" if delta > 0, otherwise
-        "euclidean". Only with subroutine="gradient".
+        "euclidean".
     clip
         The longest gradient; longer ones are shortened, and the measure `clipped` counts them. None
         (default): the bound that the loss family declares. A smaller one means less noise, but then
-        no regret bound is proven. Only with subroutine="gradient", and not for `CrossEntropy`.
+        no regret bound is proven. Not for `CrossEntropy`.
     phases
         How many steps a run has, at most; fewer where samples are few. None (default): the number
-        with the smallest proven regret. Only with subroutine="gradient".
+        with the smallest proven regret.
     warm
         Whether a run starts at the last point instead of the centre (default False). The proven
         regret is larger, but if noise is small, so that points are good, less regret is measured.
@@ -416,7 +408,6 @@ class LimitedUpdates(AlgorithmSpec):
             "or, if delta > 0, noise='gaussian'"
         ),
         meanings={
-            "subroutine": "the private method that is run on each block",
             "noise": "distribution of the noise",
             "clip": "longest gradient; longer ones are shortened",
             "phases": "steps of a run, at most",
@@ -425,13 +416,12 @@ class LimitedUpdates(AlgorithmSpec):
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
         },
         anytime=True,
-        families=(*KNOWN, OnSimplex),
+        families=KNOWN,
     )
 
     epsilon: float = 1.0
     delta: float = 1e-6
     trust: Trust = "central"
-    subroutine: Literal["gradient", "selection", "frank_wolfe"] = "gradient"
     noise: Law | None = None
     clip: float | None = None
     phases: int | None = None
@@ -439,18 +429,7 @@ class LimitedUpdates(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        one_of(
-            self,
-            trust=get_args(Trust),
-            subroutine=("gradient", "selection", "frank_wolfe"),
-            noise=(None, *get_args(Law)),
-        )
-        if self.subroutine != "gradient":
-            rule = "only with subroutine='gradient'"
-            expect(self.noise is None, "noise", self.noise, rule)
-            expect(self.clip is None, "clip", self.clip, rule)
-            expect(self.phases is None, "phases", self.phases, rule)
-            expect(not self.warm, "warm", self.warm, rule)
+        one_of(self, trust=get_args(Trust), noise=(None, *get_args(Law)))
         if self.phases is not None:
             at_least("phases", self.phases, 1)
         if self.clip is not None:
@@ -463,18 +442,6 @@ class LimitedUpdates(AlgorithmSpec):
         expect(self.delta == 0 or not pure, "delta", self.delta, text)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        delta = 0.0 if self.trust == "central" else self.delta  # private choices spend no delta
-        if self.subroutine == "frank_wolfe":
-            return FrankWolfe(self.epsilon, delta, self.trust).build(setting)
-        if self.subroutine == "selection":
-            if not isinstance(setting.family, Linear):
-                raise Unsupported(
-                    "subroutine='selection' chooses experts and needs linear losses, "
-                    f"not {type(setting.family).__name__}."
-                )
-            return PhasedSelection(self.epsilon, delta, self.trust).build(setting)
-        if isinstance(setting.family, OnSimplex):
-            raise Unsupported("subroutine='gradient' plays a ball; use subroutine='frank_wolfe'.")
         method = phased_gradient(
             setting,
             Budget(self.epsilon, self.delta),
@@ -500,7 +467,5 @@ class LimitedUpdates(AlgorithmSpec):
         )
 
     def games(self) -> Games | None:
-        """Return games of Huber losses; the selection plays experts."""
-        if self.subroutine == "frank_wolfe":
-            return FrankWolfe(self.epsilon, 0.0, self.trust).games()
-        return None if self.subroutine == "selection" else huber_games(horizon=16)
+        """Return games of Huber losses."""
+        return huber_games(horizon=16)

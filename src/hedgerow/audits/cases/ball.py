@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.gradient.cover_dartboard import Likelihood, Scale
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import ClientState, Released, SamplingClient
-from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
-from hedgerow.audits.cases.frank_wolfe import cases as frank_wolfe_cases
 from hedgerow.audits.cases.parts import less_selection, peer_curve
-from hedgerow.audits.cases.phased_selection import cases as selection_cases
 from hedgerow.audits.cases.releases import release_cases, worst_pair
 from hedgerow.core.certificate import Observer
 from hedgerow.core.convex import Huber
@@ -85,11 +81,6 @@ class UsedTwice(SamplingClient):
 
 def limited_updates(spec: LimitedUpdates) -> tuple[AuditCase, ...]:
     """The first record of a block of 32 rounds, too little noise, and a record used twice."""
-    delta = 0.0 if spec.trust == "central" else spec.delta
-    if spec.subroutine == "selection":
-        return selection_cases(PhasedSelection(spec.epsilon, delta, spec.trust))
-    if spec.subroutine == "frank_wolfe":
-        return frank_wolfe_cases(FrankWolfe(spec.epsilon, delta, spec.trust))
     played = replace(spec, clip=None, phases=1, warm=False)
     observer = Observer.PEER if spec.trust == "central" else Observer.SERVER
     algorithm = _built(played, BLOCKS)
