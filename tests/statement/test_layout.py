@@ -21,23 +21,24 @@ from support.statements import EXAMPLE, TODAY, Pages, Stated, stated_game
 
 LABELS = ("pure", "approximate", "published", "uniform", "hedge")
 CALCULATES = ("Definitions", "The whole guarantee", "Parameters and mechanisms", "Where it comes")
+CONDITIONS = ("Holds only if", "Trust and collusion", "Not protected", "Audit")
 
 
-def test_what_calculates_is_on_the_second_page(pages: Pages) -> None:
+def test_conditions_and_numbers_are_on_the_second_page(pages: Pages) -> None:
     files = pages("pure")
     for first, second in (
-        files["statement.md"].split("*Second page, for readers who calculate*"),
+        files["statement.md"].split("*Further pages: conditions, and for readers who calculate*"),
         files["statement.html"].split('<div class="second">'),
     ):
-        for heading in CALCULATES:
+        for heading in (*CONDITIONS, *CALCULATES):
             assert heading in second
             assert f"## {heading}" not in first
             assert f"<h2>{heading}" not in first
-        for text in ("In plain words", "Not protected", "Sign-off", "Audit"):
+        for text in ("In plain words", "Unit: one loss vector", "sees", "false alarm", "Sign-off"):
             assert text in first
         assert "NoisyMax" in second
         assert "D ~ D" in second
-    assert ".second { break-before: page; }" in files["statement.html"]
+    assert ".second { break-before: page;" in files["statement.html"]
 
 
 def test_names_between_backticks_are_code() -> None:

@@ -15,6 +15,7 @@ from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.phrases import number, pairs
 
 PICTURE = "trade-off.svg"
+ONLY_IF = "This holds only if what the next page lists under 'Holds only if' is true."
 WELL_BELOW = 0.9  # share of the chosen budget below which the page names both numbers
 
 
@@ -56,7 +57,7 @@ Block = Text | Bullets | Grid | Picture
 class Section:
     """A heading with its blocks; a `wide` section spans the page.
 
-    What only readers need who calculate is on the second page (`second`).
+    Conditions, and what only readers need who calculate, are on the second page (`second`).
     """
 
     heading: str
@@ -86,40 +87,21 @@ def page_of(statement: Statement) -> Page:
     subtitle = f"{name}, calibration {algorithm.calibration}; {words.recorded_words(statement)}"
     subtitle += f" as {run.title!r}, " if statement.title != run.title else ", "
     subtitle += f"statement of {statement.written}, expires {statement.details.text('expires')}"
+    unit = (
+        f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"
+    )
     sections = [
         Section(
             "In plain words",
-            (*map(_text, words.plain_words(statement)), Text(words.vocabulary(algorithm))),
+            (
+                *map(_text, words.plain_words(statement)),
+                Text(ONLY_IF if statement.protecting else ""),
+            ),
             True,
         ),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
-        Section("For whom and for what", (Text(" ".join(words.purpose_words(statement))),), True),
         Section("How well an attack can do", _attacks(statement)),
-        Section(
-            "What is protected",
-            (
-                Text(
-                    f"Unit: {'; '.join(g.unit.words for g in statement.units)}. "
-                    f"{words.person_words(statement)}"
-                ),
-            ),
-        ),
-        Section("Holds only if", _assumptions(statement)),
-        Section(
-            "Trust and collusion",
-            (
-                Text(
-                    f"{words.trust_words(statement)} "
-                    f"{words.collusion_words(statement)} {words.dropout(statement)}"
-                ),
-            ),
-        ),
-        Section(
-            "How long, and what adds up",
-            (Bullets((*words.horizon_words(statement), words.composition_words(statement))),),
-        ),
-        Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
-        Section("Audit", (_text(words.audit_words(statement)),)),
+        Section("What is protected", (Text(unit),)),
         Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
         *(replace(section, wide=True, second=True) for section in _second(statement)),
     ]
@@ -145,7 +127,20 @@ def _second(statement: Statement) -> list[Section]:
         Text(f"Guarantee: {words.DEFINITION}." if statement.protecting else ""),
         Text(words.explained(curves)),
     )
+    trust = (
+        f"{words.trust_words(statement)} {words.collusion_words(statement)} "
+        f"{words.dropout(statement)}"
+    )
+    lasts = (*words.horizon_words(statement), words.composition_words(statement))
     return [
+        Section("Holds only if", _assumptions(statement)),
+        Section("Attacks in numbers", (_persons(statement),) if statement.protecting else ()),
+        Section("For whom and for what", (Text(" ".join(words.purpose_words(statement))),)),
+        Section("Trust and collusion", (Text(trust),)),
+        Section("How long, and what adds up", (Bullets(lasts),)),
+        Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
+        Section("Audit", (_text(words.audit_words(statement)),)),
+        Section("Words", (Text(words.vocabulary(statement.algorithm)),)),
         Section("Definitions", definitions),
         Section("The whole guarantee", _trade_off(statement)),
         Section("Ledger", _ledger(statement)),
@@ -226,10 +221,9 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
     about = "a person" if statement.by_person else f"a {noun}"
     caption = (
         f"An attack answers A or B about {about}; none gets above a line. "
-        "Found: it answers B and B is true; false alarm: it answers B but A is true. "
-        "Below, at most: even bets won, and found at each rate of false alarms."
+        "Found: it answers B and B is true; false alarm: it answers B but A is true."
     )
-    return (Picture(PICTURE, caption), _persons(statement))
+    return (Picture(PICTURE, caption),)
 
 
 def _trade_off(statement: Statement) -> tuple[Block, ...]:

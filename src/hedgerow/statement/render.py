@@ -10,23 +10,24 @@ from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section
 from hedgerow.statement.words import is_loud
 
 STYLE = """
-@page { size: A4; margin: 5mm 8mm; }
+@page { size: A4; margin: 8mm; }
 * { box-sizing: border-box; }
 body {
-  font: 8pt/1.1 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  font: 10.5pt/1.3 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
   color: #1b1b1b; margin: 0 auto; max-width: 194mm; overflow-wrap: anywhere;
 }
-h1 { font-size: 12pt; line-height: 1.1; margin: 0 0 0.5mm; }
+h1 { font-size: 15pt; line-height: 1.15; margin: 0 0 1mm; }
 .subtitle { color: #555; margin: 0 0 1mm; }
 .stamp {
   border: 0.5mm solid #b3261e; color: #b3261e; font-weight: bold; font-size: 10pt;
   text-align: center; padding: 0.4mm; margin: 0 0 1.2mm;
 }
-h2 { font-size: 9pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
-section { break-inside: avoid; margin: 0 0 0.6mm; }
+h2 { font-size: 11.5pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
+section { break-inside: avoid; margin: 0 0 3mm; }
 .columns { columns: 2; column-gap: 4mm; margin-bottom: 0.4mm; }
-.second { break-before: page; }
-.second section { margin-bottom: 3mm; break-inside: auto; }
+.second { break-before: page; font-size: 8pt; line-height: 1.15; }
+.second section { margin-bottom: 2mm; break-inside: auto; }
+.second h2 { font-size: 9pt; }
 p { margin: 0 0 0.4mm; }
 .loud { color: #b3261e; font-weight: bold; }
 ul { margin: 0; padding-left: 3.2mm; }
@@ -36,12 +37,13 @@ th { text-align: left; font-weight: 600; color: #555; }
 th, td { border-bottom: 0.15mm solid #ddd; padding: 0.1mm 1.2mm 0.1mm 0; vertical-align: top; }
 th, .whole { overflow-wrap: normal; }
 code { font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: 8pt; }
-.sign td { height: 5mm; width: 25%; }
+.sign td { height: 9mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
 figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
 @media screen {
-  body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; }
+  body { padding: 8mm; max-width: 230mm; }
+  .second { font-size: 9.5pt; }
   .second { border-top: 0.5mm solid #cfd8d4; margin-top: 6mm; padding-top: 6mm; }
 }
 @media screen and (max-width: 700px) {
@@ -56,7 +58,7 @@ figcaption { color: #555; }
 }
 """
 VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-SECOND = "Second page, for readers who calculate"
+SECOND = "Further pages: conditions, and for readers who calculate"
 WHOLE = 12  # words of at most this many letters are not broken in a table
 
 
