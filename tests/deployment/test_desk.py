@@ -33,6 +33,9 @@ class _Study:
         self.missing -= uploads
         return [Wait(1) if data[:1] == wire.Upload.kind else data for data in requests]
 
+    def news(self) -> list[object]:
+        return []
+
     def answer(self, exchange: int) -> bytes | None:
         return b"answer" if exchange == 1 and self.missing == 0 else None
 

@@ -38,6 +38,9 @@ class _Slow:
         time.sleep(0.02)
         return list(requests)
 
+    def news(self) -> list[object]:
+        return []
+
     def answer(self, exchange: int) -> None:
         return None
 

@@ -248,7 +248,7 @@ def test_health_and_metrics(tmp_path: Path) -> None:
         assert values['hedgerow_clients{state="expected"}'] == "2"
         assert values['hedgerow_refusals_total{code="form"}'] == "1"
         assert all(
-            re.fullmatch(r'hedgerow_\w+(\{\w+="\w+"\})? [0-9.e+-]+', f"{k} {v}")
+            re.fullmatch(r'hedgerow_\w+(\{(,?\w+="[\w.+]+")+\})? [0-9.e+-]+', f"{k} {v}")
             for k, v in values.items()
         )
         assert one.ask("POST", MESSAGES, wire.MANIFEST)[2][:1] == wire.MANIFEST
@@ -373,7 +373,7 @@ def test_a_server_that_waits_for_a_hello_says_so(
         assert [record.message for record in caplog.records] == ["no exchange is answered"]
         play([one.learner(0), one.learner(1)], LOSSES)
         assert one.ask("GET", "/readyz")[2] == b"ready\n"
-        assert [record.message for record in caplog.records][1:] == ["the study can go on"]
+        assert "the study can go on" in [record.message for record in caplog.records]
         assert one.ask("GET", "/healthz")[0] == 200
 
 

@@ -68,7 +68,10 @@ def connect_proxy(refuse: bool = False, expect: str = "") -> Iterator[tuple[str,
 
 
 def make_certificates(folder: Path) -> dict[str, Path]:
-    """An authority, a certificate for 127.0.0.1 and localhost, one for a client; with keys."""
+    """An authority, a certificate for 127.0.0.1 and localhost, one for a client; with keys.
+
+    "renewed" is another one of the server, and "expired" one that was valid until an hour ago.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -111,11 +114,13 @@ def make_certificates(folder: Path) -> dict[str, Path]:
         x509.KeyUsage(False, False, False, False, False, True, True, False, False), critical=True
     )
     write("ca", ca.sign(ca_key, hashes.SHA256()), ca_key)
-    for label in ("server", "client"):
+    for label in ("server", "client", "renewed", "expired"):
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         made = builder(label, "Test authority", key, False).add_extension(
             x509.SubjectAlternativeName(names), critical=False
         )
+        if label == "expired":
+            made._not_valid_after = (now - datetime.timedelta(hours=1)).replace(tzinfo=None)
         write(label, made.sign(ca_key, hashes.SHA256()), key)
     return found

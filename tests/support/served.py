@@ -42,6 +42,7 @@ class Served:
     server: OrderlyServer
     study: StudyServer
     thread: threading.Thread
+    operations: int = 0
     links: list[HttpLink] = field(default_factory=list)
 
     @property
@@ -67,9 +68,16 @@ class Served:
             )
         )
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        port: int | None = None,
+        **headers: str,
+    ) -> Any:
         """One request on a new connection: status, headers, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -91,6 +99,7 @@ def served(
     tls: Tls | None = None,
     limits: dict[str, Any] | None = None,
     parts: tuple[Part, ...] = (),
+    operations: bool = False,
     **study: Any,
 ) -> Iterator[Served]:
     """A study that is served until the block ends."""
@@ -99,9 +108,11 @@ def served(
     usual: Limits = replace(limits_of(opened, ServerOptions()), **(limits or {}))
     desk = Desk(lambda: opened, usual)
     listening = listen("127.0.0.1", 0)
-    server = make_server(make_app(desk, *parts), desk, tls)
+    beside = listen("127.0.0.1", 0) if operations else None
+    server = make_server(make_app(desk, *parts), desk, tls, beside)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     found = Served(root, listening.getsockname()[1], desk, server, opened, thread)
+    found.operations = 0 if beside is None else beside.getsockname()[1]
     thread.start()
     end = time.monotonic() + 20
     while not server.started:

@@ -345,6 +345,7 @@ def run(
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.http_client import Route
     from hedgerow.deployment.logs import start_logs
+    from hedgerow.deployment.metrics import MEDIA, of_client
     from hedgerow.deployment.pages.own import client_pages
 
     place = Home(home)
@@ -371,6 +372,7 @@ def run(
             chosen = os.environ.get("HEDGEROW_CLIENT_TOKEN")
             local = Port(application, port, token=chosen or kept_token(found.folder))
             local.pages |= client_pages(learner.client)
+            local.pages["/metrics"] = lambda: (MEDIA, (of_client(learner) + "\n").encode())
             _say(f"listening on http://127.0.0.1:{local.server_port}")
             if not chosen:
                 _say(f"token in {found.folder / TOKEN}")

@@ -12,6 +12,7 @@ import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.version import __version__
 
 if TYPE_CHECKING:
     from hedgerow.deployment.config import ServeConfig, ServerOptions
@@ -109,6 +110,8 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
         tls = Tls(Path(options.certificate), Path(options.certificate_key), ca)
         tls.check()
     listening = listen(options.host, options.port)  # first: a study that is made is final
+    host, _, at = options.operations.rpartition(":")
+    operations = listen(host, int(at)) if options.operations else None
     try:
         study = open_study(config, options)
         vouched = vouch and study.vouch()
@@ -125,12 +128,15 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
         log(words, logging.WARNING, exchange=study.exchange)
     if study.lost_anchor is not None:
         log("the anchor is missing or old", logging.WARNING, anchor=str(study.lost_anchor), do=DO)
+    facts = {"study": study.manifest.digest.hex()[:16], "exchange": study.exchange}
+    place = None if operations is None else f"{host}:{operations.getsockname()[1]}"
+    log("starting", version=__version__, title=study.manifest.title, **facts, operations=place)
     desk = Desk(lambda: study, limits_of(study, options))
     app = make_app(desk, live_page)
     bound = listening.getsockname()[1]
     url = f"{'http' if tls is None else 'https'}://{options.host}:{bound}"
     _print(study.manifest, url, json)
-    return serve_http(app, desk, listening, tls)
+    return serve_http(app, desk, listening, tls, operations)
 
 
 def _print(manifest: Manifest, url: str, json: bool) -> None:

@@ -89,6 +89,9 @@ class ServerOptions:
     close_after
         Seconds until an exchange is closed without the clients that are late, where the closing
         rule of the study allows it. 0: never.
+    operations
+        An address such as "0.0.0.0:9420" where operators find /healthz, /readyz and /metrics
+        without TLS and client certificates. Empty: only at `port`.
     log
         How much is logged: "debug", "info", "warning" or "error".
 
@@ -112,6 +115,7 @@ class ServerOptions:
     queue: int = 4096
     connections: int = 0
     close_after: float = 0.0
+    operations: str = ""
     log: str = "info"
 
     def __post_init__(self) -> None:
@@ -123,6 +127,9 @@ class ServerOptions:
             positive(name, getattr(self, name))
         expect(self.close_after >= 0, "close_after", self.close_after, ">= 0")
         one_of(self, log=("debug", "info", "warning", "error"))
+        host, _, port = self.operations.rpartition(":")
+        fits = not self.operations or (bool(host) and port.isdecimal() and int(port) < 2**16)
+        expect(fits, "operations", self.operations, 'to be HOST:PORT, such as "127.0.0.1:9420"')
         if (self.certificate is None) != (self.certificate_key is None):
             raise InvalidValue("Give both certificate and certificate_key, or neither.")
         if self.client_ca is not None and self.certificate is None:

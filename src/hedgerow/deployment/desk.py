@@ -14,18 +14,24 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.core.validate import at_least, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.logs import log, log_error
+from hedgerow.deployment.metrics import Histogram
 from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow.deployment.server_ledger import FILE
 from hedgerow.deployment.wire import (
     MANIFEST,
     REFUSAL,
     REQUESTS,
     TAG,
+    TRY_AGAIN,
     Code,
+    Refused,
     Upload,
     pack_refusal,
     read_refusal,
@@ -51,6 +57,9 @@ STATUS = {
     Code.STOPPED: 503,
 }
 """The HTTP status of a refusal."""
+EVERY = 60.0  # seconds between equal refusals in the log
+News = list[tuple[str, dict[str, Any]]]
+"""Events of a study with their facts, for the log."""
 State = tuple[str | None, str | None, bool]
 """What keeps a study from answering, its trouble, and whether its ledger is an old copy."""
 _KINDS = frozenset(kind.kind for kind in REQUESTS)
@@ -133,6 +142,7 @@ class Counts:
     bytes_in: int = 0
     bytes_out: int = 0
     seconds: float = 0.0
+    batch_seconds: Histogram = field(default_factory=Histogram)
 
 
 class Desk:
@@ -161,7 +171,13 @@ class Desk:
         self._study: StudyServer | None = None
         self._clients = 0
         self._stuck: str | None = None
-        self._trouble: str | None = None
+        self.trouble: str | None = None
+        """What an operator should know: a fork or an old ledger."""
+        self.exchanged: float | None = None
+        """When this process last answered an exchange, in seconds since 1970."""
+        self.expires: datetime | None = None
+        """When the server's certificate expires, if it has one."""
+        self._logged: dict[tuple[str, int], float] = {}
         self.old = False
         """Whether the ledger is an old copy, with which the study cannot go on."""
         self._lanes: OrderedDict[tuple[str, int], deque[_Request]] = OrderedDict()
@@ -209,13 +225,33 @@ class Desk:
 
     def _note(self, stuck: str | None, trouble: str | None, old: bool) -> None:
         """Log what keeps the study from going on, and what an operator should know."""
-        if trouble not in (None, self._trouble):
+        if trouble not in (None, self.trouble):
             log("trouble", logging.WARNING, what=trouble)
         if stuck is None and self._stuck is not None:
             log("the study can go on")
         elif stuck is not None and (self._stuck is None or old is not self.old):
             log("no exchange is answered", logging.WARNING, because=stuck)
-        self._stuck, self._trouble, self.old = stuck, trouble, old
+        self._stuck, self.trouble, self.old = stuck, trouble, old
+
+    @property
+    def ledger(self) -> tuple[Path, str]:
+        """The folder and the name of the ledger."""
+        assert self._study is not None, "the desk is not started"
+        return self._study.folder, FILE
+
+    def _log_refusal(self, refusal: Refused, client: int) -> None:
+        """Log a refusal; the same one of the same client at most once a minute.
+
+        The client is the one that the message names, without proof unless it was signed.
+        """
+        kind, now = (refusal.code.name.lower(), client), time.monotonic()
+        if now - self._logged.get(kind, -EVERY) < EVERY or self._study is None:
+            return
+        self._logged[kind] = now
+        usual = refusal.code in (Code.HELLO, Code.NOT_JOINED, *TRY_AGAIN)
+        name = None if client == ANYBODY else self._study.manifest.clients[client]
+        level = logging.INFO if usual else logging.WARNING
+        log("refused", level, code=kind[0], because=refusal.text, client=name)
 
     async def ask(self, address: str, data: bytes) -> Reply:
         """Queue a request and wait for its reply, at most `limits.wait` seconds."""
@@ -367,15 +403,19 @@ class Desk:
     async def _serve(self, batch: list[_Request]) -> None:
         """Let the study take a batch; settle what is answered and keep what must wait."""
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
-        replies, answers, self._missing, state = await self._in_thread(
+        replies, answers, self._missing, state, news = await self._in_thread(
             self._take, requests, exchanges
         )
+        for event, facts in news:
+            log(event, **facts)
+            if event == "exchange":
+                self.exchanged = time.time()
         self._note(*state)
         for request, reply in zip(batch, replies, strict=True):
             if isinstance(reply, Wait):
                 self._keep(reply.exchange, request)
             else:
-                _settle(request.reply, self._reply(reply))
+                _settle(request.reply, self._reply(reply, request.client))
         for exchange, answer in answers.items():
             for reply in self._waiting.pop(exchange, {}).values():
                 _settle(reply, Reply(200, answer))
@@ -383,13 +423,13 @@ class Desk:
 
     def _take(
         self, requests: list[bytes], exchanges: tuple[int, ...]
-    ) -> tuple[list[bytes | Wait], dict[int, bytes], int, State]:
+    ) -> tuple[list[bytes | Wait], dict[int, bytes], int, State, News]:
         """In the writer's thread: take a batch, and find the answers that somebody waits for.
 
-        The third value is the number of uploads that the open exchange still needs, the last one
-        what `_note` takes.
+        The third value is the number of uploads that the open exchange still needs, the fourth
+        what `_note` takes, the last one what to log.
         """
-        study, began = self._study, time.thread_time()
+        study, began, moment = self._study, time.thread_time(), time.monotonic()
         assert study is not None
         replies = study.take(requests)
         asked = {*exchanges, *(reply.exchange for reply in replies if isinstance(reply, Wait))}
@@ -397,8 +437,10 @@ class Desk:
         self.counts.batches += 1
         self.counts.requests += len(requests)
         self.counts.seconds += time.thread_time() - began
+        if requests:
+            self.counts.batch_seconds.add(time.monotonic() - moment)
         answers = {e: answer for e, answer in found.items() if answer is not None}
-        return replies, answers, study.missing, self._state(study)
+        return replies, answers, study.missing, self._state(study), study.news()
 
     @staticmethod
     def _state(study: StudyServer) -> State:
@@ -417,10 +459,12 @@ class Desk:
             _settle(older, AGAIN)
         clients[request.client] = request.reply
 
-    def _reply(self, data: bytes) -> Reply:
+    def _reply(self, data: bytes, client: int) -> Reply:
         if data[:1] != REFUSAL:
             return Reply(200, data)
-        code = read_refusal(data).code
+        refusal = read_refusal(data)
+        code = refusal.code
+        self._log_refusal(refusal, client)
         self.counts.refusals[code.name.lower()] += 1
         return Reply(STATUS[code], data)
 

@@ -35,6 +35,7 @@ MESSAGES = "/v1/messages"
 MEDIA = "application/x-hedgerow"
 LARGEST_ANSWER = 2**26
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+EXPIRED = 10  # what OpenSSL calls a certificate that has expired
 OUTAGE = 5  # failures in a row, after one or two seconds, that are worth a line in the log
 AGAIN = (408, 425, 429, 500, 502, 503, 504)  # what a server or a proxy says when it is busy
 HEADERS = {"Content-Type": MEDIA}
@@ -330,6 +331,8 @@ class HttpLink:
         self._failures = 0
         self._waits = False
         self._last_answer = clock()
+        self.answered: float | None = None
+        """When the server last answered, in seconds since 1970."""
         self.sent = self.received = 0
 
     def call(self, request: bytes) -> bytes | None:
@@ -383,7 +386,7 @@ class HttpLink:
         if waits and not self._waits:
             log("waiting for other clients")
         self._failures, self._waits = 0, waits
-        self._last_answer = self._clock()
+        self._last_answer, self.answered = self._clock(), time.time()
 
     def _pause(self, reason: str, error: Exception | None, least: str | None = None) -> None:
         """Wait before the next call: twice as long after each failure, and at random."""
@@ -405,7 +408,9 @@ class HttpLink:
 def _reason(error: Exception, route: Route) -> str:
     """What went wrong, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"The certificate of {route.url} is not trusted: {error.verify_message}"
+        expired = error.verify_code == EXPIRED
+        how = "has expired, or the clock here is wrong" if expired else "is not trusted"
+        return f"The certificate of {route.url} {how}: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS with {route.url} failed: {error.reason or 'the connection was closed'}"
     if isinstance(error, TimeoutError):
@@ -419,6 +424,8 @@ def _reason(error: Exception, route: Route) -> str:
 
 def _advice(error: Exception | None, route: Route) -> str:
     """What to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code == EXPIRED:
+        return "Ask the operator of the server to renew it; start again then."
     if isinstance(error, ssl.SSLCertVerificationError):
         return "Give the certificate of its authority with --ca FILE."
     if isinstance(error, OSError) and str(error).startswith("Tunnel connection failed"):

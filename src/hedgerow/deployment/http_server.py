@@ -6,28 +6,29 @@ Limits hold before a body is read. What a message says is checked by the study; 
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import signal
 import socket
 import ssl
 import threading
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from signal import SIGINT, SIGTERM
+from signal import SIGHUP, SIGINT, SIGTERM
 from typing import Any
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.extras import needs
+from hedgerow.deployment import metrics
 from hedgerow.deployment.database import FATAL
 from hedgerow.deployment.desk import Desk, Limits, refused
 from hedgerow.deployment.http_client import MEDIA, MESSAGES
-from hedgerow.deployment.logs import log
+from hedgerow.deployment.logs import log, log_error
 from hedgerow.deployment.pages.html import SAFE
-from hedgerow.deployment.pages.study import state_of
 from hedgerow.deployment.wire import Code
 
 with needs("deploy"):
@@ -41,8 +42,18 @@ CLOSE, RETRY = (b"connection", b"close"), (b"retry-after", b"1")
 TYPE = (b"content-type", MEDIA.encode())
 HEADERS = 16384
 """The most bytes of the head of a request."""
+WARNED = 14
+"""Days before the end of a certificate when warnings begin."""
 LINGER = 0.5
 """Seconds that a connection stays after its last bytes."""
+QUIET: dict[str, Any] = {
+    "ws": "none",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "date_header": False,
+}
+"""Options of uvicorn."""
 Part = Callable[[FastAPI, Desk], None]
 """Adds routes to the application, for example the live page."""
 
@@ -135,70 +146,34 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     async def only_post(request: Request) -> Response:
         return _text(405, "messages are sent with POST")
 
-    async def health(request: Request) -> Response:
-        ended = desk.fatal is not None or desk.old
-        return _text(503, "the study cannot go on") if ended else _text(200, "ok")
-
-    async def ready(request: Request) -> Response:
-        if not desk.ready:
-            return _text(503, "not ready")
-        return _text(200, "ready" if desk.stuck is None else f"ready, but {desk.stuck}")
-
-    async def numbers(request: Request) -> Response:
-        return _text(200, await metrics(desk), "text/plain; version=0.0.4; charset=utf-8")
-
-    for path, page in (
-        (MESSAGES, only_post),
-        ("/healthz", health),
-        ("/readyz", ready),
-        ("/metrics", numbers),
-    ):
-        app.add_route(path, page, methods=["GET"])
+    app.add_route(MESSAGES, only_post, methods=["GET"])
+    for_operators(app, desk)
     for part in parts:
         part(app, desk)
     return app
 
 
+def for_operators(app: FastAPI, desk: Desk) -> None:
+    """Add /healthz, /readyz and /metrics."""
+
+    async def health(request: Request) -> Response:
+        ended = desk.fatal is not None or desk.old
+        return _text(503, "the study cannot go on") if ended else _text(200, "ok")
+
+    async def ready(request: Request) -> Response:
+        if not desk.ready or desk.old:
+            return _text(503, "not ready" if desk.stuck is None else f"not ready: {desk.stuck}")
+        return _text(200, "ready" if desk.stuck is None else f"ready, but {desk.stuck}")
+
+    async def numbers(request: Request) -> Response:
+        return _text(200, await metrics.of_server(desk), metrics.MEDIA)
+
+    for path, page in (("/healthz", health), ("/readyz", ready), ("/metrics", numbers)):
+        app.add_route(path, page, methods=["GET"])
+
+
 def _text(status: int, text: str, media: str = PLAIN) -> Response:
     return Response(text + "\n", status, SAFE, media)
-
-
-async def metrics(desk: Desk) -> str:
-    """What `/metrics` shows, in the text format of Prometheus; only what is public.
-
-    Processor time is rounded: finer, it would show how long single messages took.
-    """
-    public, counts = await desk.public(), desk.counts
-    states = Counter(state_of(client) for client in public["clients"])
-    families: list[tuple[str, str, str, dict[str, float]]] = [
-        ("exchange", "gauge", "Number of the last complete exchange.", {"": public["exchange"]}),
-        ("clients", "gauge", "Clients by state.", _labelled("state", states)),
-        ("replies_total", "counter", "HTTP replies.", _labelled("status", counts.replies)),
-        ("refusals_total", "counter", "Refused messages.", _labelled("code", counts.refusals)),
-        ("requests_total", "counter", "Messages given to the study.", {"": counts.requests}),
-        ("batches_total", "counter", "Batches of messages.", {"": counts.batches}),
-        ("received_bytes_total", "counter", "Bytes of messages.", {"": counts.bytes_in}),
-        ("sent_bytes_total", "counter", "Bytes of replies.", {"": counts.bytes_out}),
-        ("queued", "gauge", "Messages that wait to be taken.", {"": desk.queued}),
-        ("waiting", "gauge", "Clients that wait for an exchange.", {"": desk.waiting}),
-        (
-            "writer_seconds_total",
-            "counter",
-            "Processor time of the study.",
-            {"": round(counts.seconds, 1)},
-        ),
-        ("cpu_seconds_total", "counter", "Processor time.", {"": round(time.process_time(), 1)}),
-        ("ready", "gauge", "Whether messages are taken.", {"": int(desk.ready)}),
-    ]
-    lines = []
-    for name, kind, text, values in families:
-        lines += [f"# HELP hedgerow_{name} {text}", f"# TYPE hedgerow_{name} {kind}"]
-        lines += [f"hedgerow_{name}{label} {value:g}" for label, value in values.items()]
-    return "\n".join(lines)
-
-
-def _labelled(name: str, counts: Counter[Any]) -> dict[str, float]:
-    return {f'{{{name}="{key}"}}': count for key, count in sorted(counts.items())}
 
 
 class _Joined(h11.Connection):
@@ -264,9 +239,11 @@ def protocol(limits: Limits) -> type[H11Protocol]:
 
         def end(self) -> None:
             """End a closing connection, but not while a slow client still reads its answer."""
+            if self.ended:  # then a transport of TLS cannot say what it still holds
+                return
             if self.transport.get_write_buffer_size():
                 self.let_go()
-            elif not self.ended:
+            else:
                 self.transport.abort()
 
         def expect_headers(self, incomplete: bool) -> None:
@@ -279,24 +256,77 @@ def protocol(limits: Limits) -> type[H11Protocol]:
     return Patient
 
 
-class OrderlyServer(uvicorn.Server):
-    """A server that answers waiting clients before it waits for connections to close."""
+class _Beside(uvicorn.Server):
+    """A server in the loop of another one, which handles the signals."""
 
-    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class OrderlyServer(uvicorn.Server):
+    """A server that answers waiting clients before it waits for connections to close.
+
+    `operations` listens for operators: health and metrics, without TLS. None: nothing does.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        desk: Desk,
+        tls: Tls | None = None,
+        operations: socket.socket | None = None,
+    ) -> None:
         super().__init__(config)
         self.desk = desk
+        self._operations, self._beside = operations, None
+        self._tls = tls
         desk.on_fatal = self.end
+
+    def renew(self, *_: Any) -> None:
+        """Read the certificate again; connections from now on show it. A wrong one is not taken."""
+        if self._tls is None:
+            return
+        try:
+            self._tls.check()
+            assert self.config.ssl is not None
+            self.config.ssl.load_cert_chain(self._tls.certificate, self._tls.key)
+        except (InvalidValue, OSError) as error:
+            log_error("the certificate was not renewed", error, do="check the files; see --check")
+            return
+        self.desk.expires = self._tls.expires()
+        log("the certificate was renewed", expires=self.desk.expires.isoformat())
+
+    async def _watch(self) -> None:
+        """Warn of the end of the certificate, once a day."""
+        while self.desk.expires is not None:
+            days = (self.desk.expires - datetime.now(UTC)).days
+            if days < WARNED:
+                log("the certificate expires soon", logging.WARNING, days=days)
+            await asyncio.sleep(24 * 3600)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._watching = asyncio.create_task(self._watch())
+        if self._operations is not None:
+            app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+            for_operators(app, self.desk)
+            config = uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=1, **QUIET)
+            server = _Beside(config)
+            task = asyncio.create_task(server.serve([self._operations]))
+            self._beside = server, task
 
     def end(self) -> None:
         self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End in order on SIGTERM and Ctrl-C; uvicorn would raise the signal again at the end."""
+        """End in order on SIGTERM and Ctrl-C, which uvicorn would raise again; renew on SIGHUP."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {one: signal.signal(one, self.handle_exit) for one in (SIGINT, SIGTERM)}
+        handlers = {SIGINT: self.handle_exit, SIGTERM: self.handle_exit, SIGHUP: self.renew}
+        before = {one: signal.signal(one, handler) for one, handler in handlers.items()}
         try:
             yield
         finally:
@@ -306,7 +336,13 @@ class OrderlyServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log("stopping")
         self.desk.stop()
+        self._watching.cancel()
         await super().shutdown(sockets)
+        if self._beside is not None:
+            server, task = self._beside
+            server.should_exit = True
+            await task
+        log("stopped")
 
 
 @dataclass(frozen=True)
@@ -343,6 +379,17 @@ class Tls:
             context.load_verify_locations(self.client_ca or self.certificate)
         except (OSError, ssl.SSLError) as error:
             raise InvalidValue(f"Cannot read certificates in {self.client_ca}.") from error
+        if self.expires() <= datetime.now(UTC):
+            raise InvalidValue(
+                f"The certificate {self.certificate} expired on {self.expires():%Y-%m-%d %H:%M} "
+                "UTC: no client would accept it. Renew it first."
+            )
+
+    def expires(self) -> datetime:
+        """When the first certificate of the file expires; the others are its authorities."""
+        from cryptography.x509 import load_pem_x509_certificate
+
+        return load_pem_x509_certificate(self.certificate.read_bytes()).not_valid_after_utc
 
     def options(self) -> dict[str, Any]:
         """What uvicorn needs."""
@@ -381,30 +428,35 @@ def allow_connections(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
-def make_server(app: FastAPI, desk: Desk, tls: Tls | None = None) -> OrderlyServer:
+def make_server(
+    app: FastAPI, desk: Desk, tls: Tls | None = None, operations: socket.socket | None = None
+) -> OrderlyServer:
     """A server for messages and the application, not running yet."""
     try:
         config = uvicorn.Config(
             _Messages(app, desk),
             http=protocol(desk.limits),
-            ws="none",
             lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
+            **QUIET,
             **({} if tls is None else tls.options()),
         )
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise InvalidValue(f"Cannot read the certificate or its key: {error}.") from error
-    return OrderlyServer(config, desk)
+    desk.expires = None if tls is None else tls.expires()
+    return OrderlyServer(config, desk, tls, operations)
 
 
-def serve(app: FastAPI, desk: Desk, listening: socket.socket, tls: Tls | None = None) -> int:
+def serve(
+    app: FastAPI,
+    desk: Desk,
+    listening: socket.socket,
+    tls: Tls | None = None,
+    operations: socket.socket | None = None,
+) -> int:
     """Serve until SIGTERM or Ctrl-C, then end in order. Returns the exit code."""
     allow_connections(2 * desk.limits.connections)
-    make_server(app, desk, tls).run([listening])
+    make_server(app, desk, tls, operations).run([listening])
     return 0 if desk.fatal is None else FATAL

@@ -6,8 +6,10 @@ Errors are logged by type and place. Their texts are not, because a text may quo
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import sqlite3
 import sys
 import traceback
 from datetime import UTC, datetime
@@ -51,7 +53,9 @@ def _short(text: str) -> str:
 
 
 def place_of(error: BaseException) -> dict[str, Fact]:
-    """What kind of error it is and where it was raised, without its text.
+    """What kind of error it is, where it was raised and the system's word for it; not its text.
+
+    A full disk is SQLITE_FULL or ENOSPC.
 
     >>> try:
     ...     raise ValueError("a secret")
@@ -61,7 +65,13 @@ def place_of(error: BaseException) -> dict[str, Fact]:
     """
     steps = traceback.extract_tb(error.__traceback__)
     where = f"{steps[-1].filename.rpartition('/')[2]}:{steps[-1].lineno}" if steps else "unknown"
-    return {"error": type(error).__name__, "at": where}
+    found: dict[str, Fact] = {"error": type(error).__name__, "at": where}
+    cause = error.__cause__ or error
+    if isinstance(cause, sqlite3.Error):
+        found["because"] = getattr(cause, "sqlite_errorname", "SQLITE_ERROR")
+    elif isinstance(cause, OSError) and cause.errno is not None:
+        found["because"] = errno.errorcode.get(cause.errno, "OSError")
+    return found
 
 
 def start_logs(level: str = "info", stream: TextIO | None = None) -> None:

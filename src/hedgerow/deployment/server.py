@@ -12,6 +12,7 @@ client that names one that does not exist is refused, and nobody else is.
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ from hedgerow.engines.population import combine, stack
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+LARGEST_NEWS = 10_000
 KEPT = 4  # answers in memory; older ones are read from the ledger
 DROPPED = -1
 """The exchange that counts a late upload which is never counted."""
@@ -129,6 +131,7 @@ class StudyServer(ServerLedger):
         self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
+        self._news: deque[tuple[str, dict[str, Any]]] = deque(maxlen=LARGEST_NEWS)
         self._answers: dict[int, bytes] = {}
         row = database.one("SELECT state, noise FROM game")
         self._anchor = Anchor(self._anchor_file, self.study) if self._rule.may_close else None
@@ -227,6 +230,15 @@ class StudyServer(ServerLedger):
             replies = [self._ready(reply) for reply in replies]
         return replies
 
+    def news(self) -> list[tuple[str, dict[str, Any]]]:
+        """What has happened since the last call, for a log: events with public facts."""
+        found = list(self._news)
+        self._news.clear()
+        return found
+
+    def _tell(self, event: str, client: int, **facts: Any) -> None:
+        self._news.append((event, {"client": self.manifest.clients[client], **facts}))
+
     def _ready(self, reply: bytes | Wait) -> bytes | Wait:
         if isinstance(reply, Wait):
             found = self.answer(reply.exchange)
@@ -264,6 +276,7 @@ class StudyServer(ServerLedger):
             self._database.execute("INSERT INTO joined VALUES(?, ?)", (message.client, data))
             self.chain.add("join", message.client.to_bytes(4, "little") + wire.hash_of(data))
             self.joined.add(message.client)
+            self._tell("joined", message.client)
         return self._welcome(message.client, bytes(16))
 
     def _hello(self, message: wire.Hello) -> bytes:
@@ -291,6 +304,7 @@ class StudyServer(ServerLedger):
             self._database.begin()
             self._note_head(client, message.count, message.head)
         self.greeted.add(client)
+        self._tell("hello", client, exchange=message.exchange, entries=message.count)
         self._close_if_complete()
         return reply
 
@@ -457,6 +471,7 @@ class StudyServer(ServerLedger):
             self._note_head(client, message.count, message.head)
             self.chain.add("done", client.to_bytes(4, "little") + message.head)
             self.done.add(client)
+            self._tell("done", client, round=message.round)
         return wire.pack(
             wire.Farewell(client, self.chain.count, self.chain.head), self.study, self.key
         )
@@ -569,6 +584,8 @@ class StudyServer(ServerLedger):
         self._last_counted, self._open, self._proven = set(self._open), {}, True
         self._say(broadcast, receipts)
         self._broadcast = broadcast
+        facts = {"exchange": self.exchange, "round": self.round, "uploads": len(receipts)}
+        self._news.append(("exchange", facts))
 
     def _say(self, broadcast: Any, receipts: dict[int, bytes]) -> None:
         clients = len(self._keys)
