@@ -214,7 +214,7 @@ class SumClaim(Silo):
         claimed = replace(
             honest, certificate=certificate, uploads=replace(honest.uploads, combine="sum")
         )
-        object.__setattr__(claimed, "combine", "each")  # past the check of the constructor
+        object.__setattr__(claimed.uploads, "combine", "each")  # past the check of the constructor
         return claimed
 
 
