@@ -196,6 +196,31 @@ def public_of(clients: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     return given | changes
 
 
+def test_the_page_begins_with_what_is_followed() -> None:
+    changes = [(0, "north"), (2, "<south>"), (4, "north")]
+    page = study_page(public_of([client(joined=True)], followed=changes)).decode()
+    assert "<strong>north</strong> is followed now, since round 4." in page
+    assert page.index("What is followed") < page.index(">Now<") < page.index("<details>")
+    assert (page.count("<rect"), "&lt;south&gt;" in page) == (4, True)
+    many = [(t, f"expert {t % 7}") for t in range(40)]
+    over = study_page(
+        public_of([client()], followed=many, round=40, horizon=None, over=True)
+    ).decode()
+    assert "expert 4</strong> was followed to the end, since round 39." in over
+    assert "40 changes; the last 10 are shown" in over
+
+
+def test_what_was_followed_is_counted_from_the_answers(played: SimulatedStudy) -> None:
+    server = played.running_server()
+    changes = server.public()["followed"]
+    plays = played.plays()[:, 0]
+    for (start, name), end in zip(
+        changes, [*(at for at, _ in changes[1:]), len(plays)], strict=True
+    ):
+        assert {f"expert {play}" for play in plays[start:end]} == {name}
+    assert server.public()["followed"] == changes  # asked again, nothing is counted twice
+
+
 def test_many_clients_do_not_fill_the_page() -> None:
     crowd = [client(joined=True, present=True) for _ in range(999)]
     found = parts(public_of([*crowd, {**client(joined=True, late=True), "name": "slow"}]))[
@@ -250,7 +275,7 @@ def test_news_are_what_has_changed(place: Path, built_once: None) -> None:
         return found
 
     first, second = asyncio.run(look())
-    assert set(first) == {"state", "now", "clients", "chain"}
+    assert set(first) == {"state", "followed", "now", "clients", "chain"}
     assert set(second) == {"state", "clients"}
     assert "joined" in second["clients"]
 

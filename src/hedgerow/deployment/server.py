@@ -149,6 +149,7 @@ class StudyServer(ServerLedger):
             self._state = decode_state(self.algorithm.server.state, bytes(row[0]))
             self._published = self.exchange
         self._broadcast = self._sent(self.exchange)
+        self._changes, self._shown, self._begun = list[tuple[int, str]](), -1, 0
         self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
         self.done = {c for (c,) in database.execute("SELECT client FROM done")}
         counted = database.execute("SELECT client FROM upload WHERE counted = ?", (self.exchange,))
@@ -663,6 +664,7 @@ class StudyServer(ServerLedger):
             "horizon": self.algorithm.setting.horizon,
             "next_upload_after_rounds": self._until_next,
             "play": play,
+            "followed": self._followed(),
             "weights": self._weights(),
             "switches_left": None if left is None else left(self._state),
             "over": self.over,
@@ -672,6 +674,22 @@ class StudyServer(ServerLedger):
             "head": self.chain.head.hex(),
             "certificate": list(self.manifest.resolved["guarantees_in_words"]),
         }
+
+    def _followed(self) -> list[tuple[int, str]]:
+        """Every change of what all clients follow: from which round, and the name of the expert."""
+        follow, changes = self.algorithm.shortcuts.common_play, self._changes
+        if follow is None:
+            return []
+        names = self.manifest.setting.get("names")
+        for exchange in range(self._shown + 1, self.exchange + 1):
+            broadcast = self._sent(exchange)
+            play = int(follow(broadcast))
+            name = f"expert {play}" if names is None else names[play]
+            if not changes or changes[-1][1] != name:
+                changes.append((self._begun, name))
+            self._begun += broadcast.rounds or 0
+            self._shown = exchange
+        return changes
 
     def _weights(self) -> dict[str, float] | None:
         """The broadcast weights of the experts by name, if all clients play them."""

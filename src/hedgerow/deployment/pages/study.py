@@ -21,6 +21,8 @@ from hedgerow.deployment.pages.html import (
     terms,
 )
 
+COLOURS = ("#0b6e4f", "#c2571a", "#3b5b92", "#8a3d6e", "#7a7a1f", "#4f8a8b")
+LAST = 10  # changes of what is followed that are listed
 SHOWN = 100  # clients in the table; those that matter most come first
 STATES = {
     "forked": ("refused", "it signed two messages for one release"),
@@ -53,6 +55,7 @@ def parts(public: Mapping[str, Any]) -> dict[str, Html]:
     return {
         "state": _state(public),
         "now": _now(public),
+        **({} if not public.get("followed") else {"followed": _followed(public)}),
         **({} if public.get("weights") is None else {"weights": _weights(public["weights"])}),
         "clients": _clients(public["clients"]),
         "chain": _chain(public),
@@ -76,10 +79,13 @@ def study_page(public: Mapping[str, Any]) -> bytes:
     manifest = element("a", "the manifest", href="manifest.json")
     main = joined(
         part("state", found["state"]),
-        section("Now", part("now", found["now"]), name="now"),
+        ""
+        if "followed" not in found
+        else section("What is followed", part("followed", found["followed"]), name="followed"),
         ""
         if "weights" not in found
         else section("Weights of the forecasts", part("weights", found["weights"]), name="weights"),
+        section("Now", part("now", found["now"]), name="now"),
         section(
             "Clients",
             scroll(part("clients", found["clients"]), "List of clients"),
@@ -91,7 +97,13 @@ def study_page(public: Mapping[str, Any]) -> bytes:
             element("p", "See ", certificate, ", with proofs and assumptions, and ", manifest, "."),
             name="certificate",
         ),
-        section("Log of the server", part("chain", found["chain"]), name="chain"),
+        section(
+            "Log of the server",
+            element(
+                "details", element("summary", "Entries and head"), part("chain", found["chain"])
+            ),
+            name="chain",
+        ),
         section("Not shown here", bullets(HIDDEN), name="hidden"),
     )
     footer = element("p", f"Study {public['study']}")
@@ -156,11 +168,45 @@ def _now(public: Mapping[str, Any]) -> Html:
                     ),
                 ),
             ),
-            ("Expert followed", _play(public["play"])),
+            *([] if public.get("followed") else [("Expert followed", _play(public["play"]))]),
             *([] if left is None else [("Switches left", left)]),
             ("If a client is silent", rule_of(public["closing"]).words),
         ]
     )
+
+
+def _followed(public: Mapping[str, Any]) -> Html:
+    """Who is followed now and since when, a strip of all rounds, and the last changes."""
+    changes: list[tuple[int, str]] = public["followed"]
+    since, name = changes[-1]
+    ends = [*(start for start, _ in changes[1:]), max(public["round"], since + 1)]
+    whole = public["horizon"] or ends[-1]
+    names = list(dict.fromkeys(who for _, who in changes))
+    bars = [
+        element(
+            "rect",
+            x=f"{600 * start / whole:.2f}",
+            y=0,
+            width=f"{600 * (end - start) / whole:.2f}",
+            height=24,
+            fill=COLOURS[names.index(who) % len(COLOURS)],
+        )
+        for (start, who), end in zip(changes, ends, strict=True)
+    ]
+    strip = element(
+        "svg",
+        element("rect", x=0, y=0, width=600, height=24, fill="#e4e8e6"),
+        *bars,
+        viewBox="0 0 600 24",
+        role="img",
+        aria_label=f"who was followed in which of {whole} rounds",
+    )
+    verb = "was followed to the end" if public["over"] else "is followed now"
+    text = element("p", element("strong", name), f" {verb}, since round {since}.")
+    rows = [(who, start) for start, who in changes[: -LAST - 1 : -1]]
+    more = len(changes) - len(rows)
+    caption = f"{len(changes)} changes" + (f"; the last {LAST} are shown" if more else "")
+    return joined(text, strip, table(caption, ("expert", "from round"), rows))
 
 
 def _weights(weights: Mapping[str, float]) -> Html:
