@@ -205,7 +205,9 @@ def _followed(public: Mapping[str, Any]) -> Html:
     text = element("p", element("strong", name), f" {verb}, since round {since}.")
     rows = [(who, start) for start, who in changes[: -LAST - 1 : -1]]
     more = len(changes) - len(rows)
-    caption = f"{len(changes)} changes" + (f"; the last {LAST} are shown" if more else "")
+    number = len(changes) - 1
+    caption = f"{number or 'no'} change{'s' * (number != 1)}"
+    caption += f"; the last {LAST} are shown" if more else ""
     return joined(text, strip, table(caption, ("expert", "from round"), rows))
 
 
