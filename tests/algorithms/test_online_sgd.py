@@ -14,6 +14,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.rounds import LocalRound, _compiled, round_sensitivity
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
@@ -136,7 +137,9 @@ def test_without_noise_it_is_gradient_descent_and_learns() -> None:
 
 def test_momentum_of_the_server_keeps_a_share_of_the_last_move() -> None:
     records = examples(6, 2, 3)
-    found = plays(hr.OnlineSGD(epsilon=inf, step=2.0, momentum=0.5), hr.Replay(records, SMALL))
+    found = plays(
+        hr.OnlineSGD(epsilon=inf, step=2.0, plan=Plan(momentum=0.5)), hr.Replay(records, SMALL)
+    )
     point, total, trail = np.zeros(3), np.zeros(3), np.zeros(3)
     for at, own in enumerate(records):
         assert np.allclose(found[at], point, atol=1e-4)
@@ -151,7 +154,11 @@ def test_averages_and_correlation_lower_the_noise() -> None:
     game = hr.Replay(examples(200, 4, 3), SMALL)
     common: dict[str, Any] = {"step": 0.5, "trust": "local"}
     quiet = plays(hr.OnlineSGD(epsilon=inf, **common), game)
-    choices: tuple[dict[str, Any], ...] = ({"factorisation": "independent"}, {}, {"average": 0.9})
+    choices: tuple[dict[str, Any], ...] = (
+        {"plan": Plan(factorisation="independent")},
+        {},
+        {"average": 0.9},
+    )
     errors = [
         np.mean(
             [
@@ -169,11 +176,11 @@ def test_a_matched_factorisation_is_better_for_its_average_only() -> None:
     assert averaged_error(own, 0.95) < 0.9 * averaged_error(usual, 0.95)
     assert own.scaled_errors().rms > usual.scaled_errors().rms
     setting = hr.Setting(2, 3, 300, family=SMALL)
-    built: Any = hr.OnlineSGD(factorisation="matched", average=0.95).build(setting)
+    built: Any = hr.OnlineSGD(plan=Plan(factorisation="matched"), average=0.95).build(setting)
     assert built.server.factorisation == own
     assert built.server.factorisation != usual
     with pytest.raises(InvalidValue, match="needs average or momentum"):
-        hr.OnlineSGD(factorisation="matched").build(hr.Setting(2, 3, 10, family=SMALL))
+        hr.OnlineSGD(plan=Plan(factorisation="matched")).build(hr.Setting(2, 3, 10, family=SMALL))
 
 
 def network_game(rounds: int) -> hr.Replay:
@@ -202,13 +209,13 @@ def curve(spec: Any, size: int = 5) -> Any:
 def test_published_noise_is_stated_with_its_real_cost(
     steps: Any, epsilon: float, size: int, true: float
 ) -> None:
-    printed, ours = (kind(epsilon, 1e-3, steps=steps) for kind in (ZhangSGD, hr.OnlineSGD))
+    printed, ours = (kind(epsilon, 1e-3, plan=Plan(steps)) for kind in (ZhangSGD, hr.OnlineSGD))
     assert curve(printed, size).epsilon(1e-3) == pytest.approx(true, rel=0.01)
     assert curve(ours, size).epsilon(1e-3) <= epsilon
 
 
 def test_the_certificate_says_what_it_assumes_and_protects_one_example() -> None:
-    built = hr.OnlineSGD(steps="smooth").build(hr.Setting(2, 1, 4, family=hill()))
+    built = hr.OnlineSGD(plan=Plan("smooth")).build(hr.Setting(2, 1, 4, family=hill()))
     server = built.certificate.server
     text = {a.name: a.meaning for a in server.assumes}["DECLARED_SMOOTHNESS"]
     reach = 100.0 + 10 * built.parameters["local_step"] * built.parameters["clip"]
@@ -228,7 +235,7 @@ def cliff(params: Any, pair: Any) -> Any:
 def test_what_is_declared_of_a_model_must_hold_where_local_steps_go() -> None:
     """Here it holds up to the radius only: then the certified sensitivity is too small."""
     model = hr.Model(cliff, np.zeros(1), features=(1,), smooth=1e-3, radius=1.0)
-    spec = hr.OnlineSGD(steps="smooth", clip=1.0, local_step=0.01)
+    spec = hr.OnlineSGD(clip=1.0, plan=Plan("smooth", local_step=0.01))
     built = spec.build(hr.Setting(2, 1, 4, family=hr.Batch(model, 12)))
     records = np.zeros((2, 12, 2))
     records[:, 0, 1], records[:, 1:, 0] = (1, -1), 1
@@ -315,7 +322,7 @@ def test_declared_constants_that_gradients_contradict_are_counted(
     loss: Any, declared: Any, count: int, average: float | None
 ) -> None:
     game = line(hr.Model(loss, {"x": 0.0}, features=(1,), **declared), 16)
-    spec = hr.OnlineSGD(epsilon=inf, steps="smooth", step=0.01, average=average)
+    spec = hr.OnlineSGD(epsilon=inf, plan=Plan("smooth"), step=0.01, average=average)
     study = hr.run(game, {"sgd": spec}, seeds=1)
     assert study.results[0].figures["contradicted"][-1] == count
     assert ("4 gradients contradict" in str(study)) is bool(count)
@@ -356,31 +363,31 @@ def test_models_that_do_not_fit_are_refused() -> None:
 def test_what_is_not_true_of_a_loss_is_refused() -> None:
     setting = hr.Setting(2, 1, 4, family=hr.Model(quartic, {"x": 0.0}, features=(1,)))
     with pytest.raises(InvalidValue, match="declared smoothness"):
-        hr.OnlineSGD(steps="smooth").build(setting)
+        hr.OnlineSGD(plan=Plan("smooth")).build(setting)
     bowl = hr.Model(quartic, {"x": 0.0}, features=(1,), smooth=1.0, steepest=2.0, convex=True)
     with pytest.raises(InvalidValue, match="need not be convex"):
-        hr.OnlineSGD(steps="convex", clip=1.0).build(replace_family(setting, bowl))
+        hr.OnlineSGD(plan=Plan("convex"), clip=1.0).build(replace_family(setting, bowl))
     with pytest.raises(InvalidValue, match="convex"):
-        hr.OnlineSGD(steps="convex").build(replace_family(setting, hill().of))
+        hr.OnlineSGD(plan=Plan("convex")).build(replace_family(setting, hill().of))
     steep = replace(bowl, steepest=None)
     with pytest.raises(InvalidValue, match="Declare steepest"):
-        hr.OnlineSGD(steps="convex").build(replace_family(setting, steep))
+        hr.OnlineSGD(plan=Plan("convex")).build(replace_family(setting, steep))
     with pytest.raises(InvalidValue, match="Declare radius, the largest norm of the weights"):
-        hr.OnlineSGD(steps="convex").build(replace_family(setting, bowl))
+        hr.OnlineSGD(plan=Plan("convex")).build(replace_family(setting, bowl))
     near = replace(bowl, radius=10.0)
     assert (
-        hr.OnlineSGD(steps="convex").build(replace_family(setting, near)).claims.regret_bound
+        hr.OnlineSGD(plan=Plan("convex")).build(replace_family(setting, near)).claims.regret_bound
         is None
     )
-    assert hr.OnlineSGD(steps="convex", trust="central").build(replace_family(setting, bowl))
+    assert hr.OnlineSGD(plan=Plan("convex"), trust="central").build(replace_family(setting, bowl))
     with pytest.raises(InvalidValue, match="inf: no noise"):
         hr.OnlineSGD(epsilon=-1.0)
     with pytest.raises(InvalidValue, match="'matched'"):
-        hr.OnlineSGD(factorisation="bltt")  # pyright: ignore[reportArgumentType]
+        Plan(factorisation="bltt")  # pyright: ignore[reportArgumentType]
     with pytest.raises(Unsupported, match="CrossEntropy"):
         hr.OnlineSGD().build(replace_family(setting, hr.Batch(hr.CrossEntropy(), 2)))
     with pytest.raises(InvalidValue, match="horizon"):
-        hr.OnlineSGD(factorisation=factorise("root", 3)).build(setting)
+        hr.OnlineSGD(plan=Plan(factorisation=factorise("root", 3))).build(setting)
 
 
 def replace_family(setting: hr.Setting, family: Any) -> hr.Setting:

@@ -12,6 +12,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.learning import resident
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.rounds import margin, norm
 from hedgerow.core.counted import lanes_of_row, words
 from hedgerow.core.extras import need_jax
@@ -30,16 +31,16 @@ FAR = 2e-5
 CHOICES: dict[str, dict[str, Any]] = {
     "blt": {},
     **{
-        kind: {"factorisation": kind}
+        kind: {"plan": Plan(factorisation=kind)}
         for kind in ("independent", "tree", "naive_tree", "banded", "epochs", "root", "dense")
     },
-    "matched, average": {"factorisation": "matched", "average": 0.8},
+    "matched, average": {"plan": Plan(factorisation="matched"), "average": 0.8},
     "central": {"trust": "central"},
-    "central, tree": {"trust": "central", "factorisation": "tree"},
+    "central, tree": {"trust": "central", "plan": Plan(factorisation="tree")},
     "distributed": {"trust": "distributed"},
-    "average, momentum": {"average": 0.8, "momentum": 0.5},
-    "no noise": {"epsilon": inf, "momentum": 0.5},
-    "clipped": {"steps": "clipped", "average": 0.8},
+    "average, momentum": {"average": 0.8, "plan": Plan(momentum=0.5)},
+    "no noise": {"epsilon": inf, "plan": Plan(momentum=0.5)},
+    "clipped": {"plan": Plan("clipped"), "average": 0.8},
     "long gradients": {"clip": 300.0, "step": 1e-3},
 }
 
@@ -101,8 +102,8 @@ def test_a_resident_game_agrees_with_the_plain_loop(kind: str, name: str) -> Non
 @pytest.mark.parametrize("steps", ["start", "clipped"])
 def test_the_sums_of_a_round_are_those_of_the_clients_bit_for_bit(steps: Any) -> None:
     game = game_of("network")
-    client: Any = OnlineSGD(steps=steps, step=0.1).build(game.setting)
-    form, numbers, _, _ = client.resident._begin(SeededNoise(0), 4)
+    client: Any = OnlineSGD(plan=Plan(steps), step=0.1).build(game.setting)
+    form, numbers, _, _ = client.shortcuts.resident._begin(SeededNoise(0), 4)
     units, odd, _ = resident.gradients(form)(
         numbers.limit,
         numbers.local,
@@ -220,7 +221,10 @@ def test_settings_that_differ_in_numbers_are_compiled_once() -> None:
     game = game_of("logistic", 8)
     spec = OnlineSGD(epsilon=2.0, step=0.5, average=0.5)
     resident.compiled.cache_clear()
-    for one in (spec, replace(spec, epsilon=1.0, step=2.0, clip=0.1, average=0.9, momentum=0.3)):
+    for one in (
+        spec,
+        replace(spec, epsilon=1.0, step=2.0, clip=0.1, average=0.9, plan=Plan(momentum=0.3)),
+    ):
         hr.simulate(one.build(game.setting), game, 0)
     assert resident.compiled.cache_info().misses == 1
 

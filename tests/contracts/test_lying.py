@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.walks.walk_leader import LeadingClient
 from hedgerow.contracts.games import built, games_of
@@ -156,7 +157,7 @@ def cancelling(rng: np.random.Generator, honest: np.ndarray) -> np.ndarray:
     return np.array([large, rng.uniform(0, 12), -large])
 
 
-STEPS = hr.OnlineSGD(steps="convex", local_step=1.9)
+STEPS = hr.OnlineSGD(plan=Plan("convex", local_step=1.9))
 PLANTED = {
     "a longer batch, running_leader": (Failing(LEADER, "rounds", ANY_ROUNDS), "numbers of size"),
     "a longer batch, noisy_ftrl": (Failing(FTRL, "rounds", ANY_ROUNDS), "numbers of size"),

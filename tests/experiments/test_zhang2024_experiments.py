@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.errors import Interrupted
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.experiments.experiment import Experiment, Verdict, judged, spent
@@ -26,7 +27,7 @@ from support.played import run_one
 def test_the_search_plays_like_the_algorithm() -> None:
     game = hr.FederatedSynthetic(clients=4, features=5, examples=2, horizon=20)
     for local in (True, False):
-        spec = hr.OnlineSGD(epsilon=inf, step=3.2, steps="convex" if local else "start")
+        spec = hr.OnlineSGD(epsilon=inf, step=3.2, plan=Plan("convex" if local else "start"))
         result, _ = run_one(spec.build(game.setting), game, "own", 7)
         expected = result.figures["test loss"][[17, 18, 19]].mean()  # rounds 18, 19 and 20
         found = final_losses(game, [Trial(3.2, local=local), Trial(6.4, local=local)], 7, 0)

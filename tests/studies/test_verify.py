@@ -14,6 +14,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import hedgerow as hr
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.family_text import family_of
@@ -192,7 +193,7 @@ def declared() -> hr.Model:
     [
         (hr.OnlineSGD(average=0.9), lambda: hr.Batch(hr.Logistic(), 5), ("size=5", "size=4")),
         (
-            hr.OnlineSGD(steps="convex", local_step=0.1),
+            hr.OnlineSGD(plan=Plan("convex", local_step=0.1)),
             lambda: hr.Batch(declared(), 3),
             ("smooth=3.0", "smooth=2.9"),
         ),

@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.lattice import Array
 from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
 from hedgerow.evaluation.best_point import best_point
@@ -111,20 +112,20 @@ def moving_game(horizon: int = 1000) -> DriftingExamples:
 
 def specs(epsilon: float) -> dict[str, OnlineSGD]:
     """All methods of one budget by label."""
-    local = OnlineSGD(epsilon=epsilon, delta=DELTA, steps="convex")
-    start = replace(local, steps="start")
+    local = OnlineSGD(epsilon=epsilon, delta=DELTA, plan=Plan("convex"))
+    start = replace(local, plan=Plan())
     found = {
         NOISELESS: replace(local, epsilon=inf, step=NOISELESS_STEPS[0]),
         NOISELESS_START: replace(start, epsilon=inf, step=NOISELESS_STEPS[1]),
     }
-    printed = ZhangSGD(epsilon=epsilon, delta=DELTA, steps="convex")
+    printed = ZhangSGD(epsilon=epsilon, delta=DELTA, plan=Plan("convex"))
     for how, spec in ((PRINTED, printed), (CERTIFIED, local)):
         for (method, kind), step in zip(KINDS.items(), STEPS[epsilon, how], strict=True):
-            found[label(method, how)] = replace(spec, factorisation=kind, step=step)
+            found[label(method, how)] = replace(spec, plan=Plan("convex", kind), step=step)
     for method, step in zip(STARTED, START_STEPS[epsilon], strict=True):
         name, _, averaged = method.partition(", ")
         found[label(method, "start")] = replace(
-            start, factorisation=KINDS[name], step=step, average=AVERAGE if averaged else None
+            start, plan=Plan("start", KINDS[name]), step=step, average=AVERAGE if averaged else None
         )
     return found
 
@@ -138,10 +139,10 @@ def methods(epsilon: float) -> dict[str, Trial]:
     return {
         name: Trial(
             step=spec.step or 0.0,
-            kind="independent" if isinf(spec.epsilon) else spec.factorisation,  # pyright: ignore
+            kind="independent" if isinf(spec.epsilon) else spec.chosen.factorisation,  # pyright: ignore
             multiplier=0.0 if isinf(spec.epsilon) else scales[type(spec)],
             average=spec.average or 0.0,
-            local=spec.steps == "convex",
+            local=spec.chosen.steps == "convex",
         )
         for name, spec in specs(epsilon).items()
     }
@@ -172,7 +173,7 @@ def moving_specs(horizon: int) -> dict[str, OnlineSGD]:
         name: replace(
             base,
             epsilon=inf if name == "no noise" else MOVING_EPSILON,
-            factorisation=kinds.get(name, "blt"),
+            plan=Plan("start", kinds.get(name, "blt")),
             average=MOVING_AVERAGE if name.endswith("averaged") else None,
             step=step,
         )

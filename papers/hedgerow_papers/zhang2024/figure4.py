@@ -33,11 +33,13 @@ from __future__ import annotations
 
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
+from hedgerow.algorithms.learning.plan import Plan
+from hedgerow.algorithms.learning.rounds import Steps
 from hedgerow.core.lattice import Array
 from hedgerow.environments.recorded.mnist import MNIST
 from hedgerow.evaluation.statistics import Estimate
@@ -51,6 +53,7 @@ from hedgerow.experiments.experiment import (
     spent,
 )
 from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.running_sums.kinds import Kind
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
@@ -83,7 +86,7 @@ MOST = 0.70  # of independent noise
 CLIPS = (0.25, 0.5, 1.0)
 STEPS_TIMES_CLIP = (0.15, 0.3, 0.6)
 CLIPPED = "certified, small network, clips"
-KINDS = {
+KINDS: dict[str, Kind | Literal["matched"]] = {
     INDEPENDENT: "independent",
     TREE: "naive_tree",
     OPTIMAL: "dense",
@@ -104,16 +107,15 @@ def clipped(clip: float, reach: float) -> str:
     return f"clip {clip:g}, step {reach / clip:g}"
 
 
-def _choices(name: str, step: float, clip: float = CLIP) -> dict[str, Any]:
-    averaged = "averaged" in name
+def _choices(name: str, step: float, clip: float = CLIP, steps: Steps = "start") -> dict[str, Any]:
+    averaged, kind = "averaged" in name, KINDS.get(name.partition(",")[0], "blt")
     return {
         "epsilon": inf if name == NONE else EPSILON,
         "delta": DELTA,
         "clip": clip,
-        "factorisation": KINDS.get(name.partition(",")[0], "blt"),
         "average": 0.98 if averaged else None,
-        "momentum": 0.9 if averaged else 0.0,
         "step": step,
+        "plan": Plan(steps, kind, momentum=0.9 if averaged else 0.0),
     }
 
 
@@ -132,9 +134,9 @@ def _printed(tau: int, draw: int) -> StudyConfig:
     entries = tuple(
         Entry(
             name,
-            OnlineSGD(**_choices(name, step), steps="clipped")
-            if name in (NONE, LOCAL)
-            else ZhangSGD(**_choices(name, step)),
+            (OnlineSGD if name in (NONE, LOCAL) else ZhangSGD)(
+                **_choices(name, step, steps="clipped")
+            ),
         )
         for name, step in {**PRINTED_STEPS[tau], LOCAL: LOCAL_STEP}.items()
     )

@@ -7,7 +7,7 @@ from math import log, sqrt
 from typing import Any, ClassVar
 
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
-from hedgerow.algorithms.learning.rounds import Steps
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.core.noise import COUNTED
 from hedgerow.core.protocol import Algorithm, SpecTraits
@@ -41,11 +41,10 @@ class ZhangSGD(OnlineSGD):
         The claimed budget, in [1e-6, 1e6]. Default 1. `inf`: no noise and no guarantee.
     delta
         The second part of the budget, in (0, 1). Default 1e-3.
-    steps
-        Where gradients are taken, and what is true of the loss, as for `OnlineSGD`. Default
-        "clipped": after local steps, of any loss.
-    factorisation, buffers, clip, step, local_step, average, momentum
+    clip, step, average
         As for `OnlineSGD`.
+    plan
+        As for `OnlineSGD`. Default: `Plan("clipped")`, local steps and any loss.
 
     Guarantee
     ---------
@@ -70,7 +69,10 @@ class ZhangSGD(OnlineSGD):
 
     delta: float = 1e-3
     trust: Trust = field(default="local", init=False, repr=False)
-    steps: Steps = "clipped"
+
+    @property
+    def chosen(self) -> Plan:
+        return Plan("clipped") if self.plan is None else self.plan
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(super().resolve(setting), name="zhang2024_online_sgd")

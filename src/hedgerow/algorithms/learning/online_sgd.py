@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf, log, sqrt
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 from hedgerow.algorithms.correlated.decoding import sums_certificate
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, NotFinite, ShortenedExamples
+from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.resident import Resident
 from hedgerow.algorithms.learning.roles import (
     GradientSums,
@@ -22,7 +23,7 @@ from hedgerow.algorithms.learning.roles import (
     Released,
     TrainingServer,
 )
-from hedgerow.algorithms.learning.rounds import LocalRound, Steps, local_reach, round_sensitivity
+from hedgerow.algorithms.learning.rounds import LocalRound, local_reach, round_sensitivity
 from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
@@ -39,11 +40,11 @@ from hedgerow.core.model import Model
 from hedgerow.core.noise import COUNTED
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
+from hedgerow.core.validate import check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
-from hedgerow.running_sums.kinds import Kind, check_kind, factorise
+from hedgerow.running_sums.kinds import factorise
 from hedgerow.running_sums.lattice import LatticeEncoder
 
 PROOF = "online_sgd.md"
@@ -76,19 +77,6 @@ class OnlineSGD(AlgorithmSpec):
         "distributed": every client adds a share of the noise, and the server sees only the sum of
         all uploads (a simulation of secure aggregation). "central": the server receives exact sums,
         filters them and adds the noise.
-    steps
-        Where gradients are taken, and what is true of the loss. "start" (default): at the released
-        model; the noise is the smallest, for any loss. The others take a local step after every
-        example. Their noise depends on what you state about the loss: "convex" (and smooth),
-        "smooth", or "clipped" (nothing; the noise is as many times larger as there are examples in
-        a round).
-    factorisation
-        Which noise: "blt" (default, a few buffers and close to the best), "dense" (the best, for up
-        to a few thousand rounds), "root", "tree", "naive_tree", "banded", "epochs", "independent",
-        a `Factorisation` for all rounds, or "matched": a few buffers that are best for the average.
-    buffers
-        How many earlier vectors the filter of "blt", "matched" and "banded" keeps, at least 1.
-        Default 4.
     clip
         The longest gradient of one example; longer ones are scaled down. None (default): the bound
         that the loss family declares, or 1 if it declares none.
@@ -97,14 +85,13 @@ class OnlineSGD(AlgorithmSpec):
         1/(8 L) and 1/(10 L ln R) for an L-smooth loss and R rounds, for which the paper proves its
         bounds for convex losses; 0.1 if L is not known. Larger steps are often better. Try them on
         public data: a step that is tuned on private data is not covered.
-    local_step
-        The size of a local step. None (default): `step` divided by the examples in a round, so that
-        local steps add up to a step of the server.
     average
         The share that an exponential average of the released models keeps in every round, in
         (0, 1), such as 0.99. Gradients are taken at the released model. None (default): no average.
-    momentum
-        The share of the last move that the server keeps, in [0, 1). Default 0.
+    plan
+        What only experts choose: `Plan(steps, factorisation, buffers, local_step, momentum,
+        precision)` of `hedgerow.algorithms.learning.plan`, in a study file a table. None (default):
+        `Plan()`.
 
     Guarantee
     ---------
@@ -121,7 +108,7 @@ class OnlineSGD(AlgorithmSpec):
     >>> family = hr.Batch(hr.Logistic(radius=10.0), size=5)
     >>> setting = hr.Setting(clients=20, experts=100, horizon=1000, family=family)
     >>> for kind in ("independent", "tree", "blt"):
-    ...     built = hr.OnlineSGD(epsilon=2.0, delta=1e-3, factorisation=kind).build(setting)
+    ...     built = hr.OnlineSGD(2.0, delta=1e-3, plan=Plan(factorisation=kind)).build(setting)
     ...     print(kind, round(built.parameters["deviation"], 1))
     independent 408.8
     tree 87.1
@@ -138,18 +125,15 @@ class OnlineSGD(AlgorithmSpec):
         forms={
             "central": {"trust": "central"},
             "distributed": {"trust": "distributed"},
-            "local steps": {"steps": "convex", "average": 0.9, "momentum": 0.5},
+            "local steps": {"plan": Plan("convex", momentum=0.5), "average": 0.9},
         },
         exact="trust='central' or trust='local'",
         meanings={
-            "steps": "where gradients are taken, and what is true of the loss",
-            "factorisation": "how the noise of the running sums is correlated",
-            "buffers": "earlier vectors that the filter keeps",
+            "plan": "where gradients are taken, how noise is correlated, momentum",
             "clip": "longest gradient of one example; longer ones are scaled down",
             "step": "size of the steps of the server",
             "local_step": "size of a local step",
             "average": "share that the average of models keeps in every round",
-            "momentum": "share of the last move that the server keeps",
             "factor": "sensitivity of a round sum, in units of 2 clip",
             "deviation": "largest standard deviation of the noise of a running sum",
         },
@@ -160,14 +144,10 @@ class OnlineSGD(AlgorithmSpec):
     epsilon: float = 1.0
     delta: float = 1e-6
     trust: Trust = "local"
-    steps: Steps = "start"
-    factorisation: Kind | Literal["matched"] | Factorisation = "blt"
-    buffers: int = 4
     clip: float | None = None
     step: float | None = None
-    local_step: float | None = None
     average: float | None = None
-    momentum: float = 0.0
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.epsilon, int | float):
@@ -175,20 +155,17 @@ class OnlineSGD(AlgorithmSpec):
         check_budget(1.0 if self.noiseless else self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        one_of(self, trust=get_args(Trust), steps=get_args(Steps))
-        if isinstance(self.factorisation, str):
-            kinds = (*get_args(Kind), "matched")
-            rule = f"to be a Factorisation or in {kinds}"
-            expect(self.factorisation in kinds, "factorisation", self.factorisation, rule)
-        else:
-            check_kind(self.factorisation)
-        at_least("buffers", self.buffers, 1)
-        for name in ("clip", "step", "local_step"):
+        one_of(self, trust=get_args(Trust))
+        for name in ("clip", "step"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
         if self.average is not None:
             expect(0 < self.average < 1, "average", self.average, "in (0, 1)")
-        expect(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
+
+    @property
+    def chosen(self) -> Plan:
+        """The plan, or the default."""
+        return Plan() if self.plan is None else self.plan
 
     @property
     def noiseless(self) -> bool:
@@ -202,8 +179,9 @@ class OnlineSGD(AlgorithmSpec):
         steepest, smooth = one.gradient_bound("l2", width), one.smoothness("l2", width)
         clip = min(steepest, self.clip or (steepest if isfinite(steepest) else CLIP))
         step = default_step(smooth, setting.rounds) if self.step is None else float(self.step)
-        local = step / size if self.local_step is None else float(self.local_step)
-        work = LocalRound(one, width, size, clip, self.steps, local)
+        plan = self.chosen
+        local = step / size if plan.local_step is None else float(plan.local_step)
+        work = LocalRound(one, width, size, clip, plan.steps, local, plan.precision)
         self._require_true(one, work, smooth)
         factors = self._factors(setting.rounds)
         central, change = self.trust == "central", round_sensitivity(work, smooth)
@@ -216,7 +194,7 @@ class OnlineSGD(AlgorithmSpec):
             first=first,
             domain=family.domain,
             rate=step / (clients * size),
-            momentum=self.momentum,
+            momentum=plan.momentum,
         )
         mechanism, deviation = None, 0.0
         if not self.noiseless:
@@ -257,7 +235,8 @@ class OnlineSGD(AlgorithmSpec):
             parameters={
                 "clip": clip,
                 "step": step,
-                **({} if self.steps == "start" else {"local_step": local}),
+                **({} if plan.steps == "start" else {"local_step": local}),
+                **({} if plan.precision == "24 bits" else {"precision": plan.precision}),
                 "factor": change / (2 * clip),
                 "deviation": deviation,
             },
@@ -266,22 +245,23 @@ class OnlineSGD(AlgorithmSpec):
     def _factors(self, rounds: int) -> Factorisation:
         if self.noiseless:
             return factorise("independent", rounds)
-        if self.factorisation != "matched":
-            return factorise(self.factorisation, rounds, self.buffers)
-        kept = self.average or self.momentum
+        plan = self.chosen
+        if plan.factorisation != "matched":
+            return factorise(plan.factorisation, rounds, plan.buffers)
+        kept = self.average or plan.momentum
         if not kept:
             raise InvalidValue("factorisation='matched' needs average or momentum.")
-        return matched(rounds, kept, self.buffers)
+        return matched(rounds, kept, plan.buffers)
 
     def _require_true(self, single: Family, work: LocalRound, smooth: float) -> None:
         """Refuse what is not known of the loss, or cannot be true after clipping."""
-        name = type(single).__name__
-        if self.steps in ("convex", "smooth") and not isfinite(smooth):
+        name, steps = type(single).__name__, self.chosen.steps
+        if steps in ("convex", "smooth") and not isfinite(smooth):
             raise InvalidValue(
-                f"Expected a declared smoothness of {name} with steps={self.steps!r}. Declare it "
+                f"Expected a declared smoothness of {name} with steps={steps!r}. Declare it "
                 "(`smooth`) if you can prove it; otherwise choose steps='start'."
             )
-        if self.steps == "convex" and isinstance(single, Model):
+        if steps == "convex" and isinstance(single, Model):
             expect(single.convex, "convex", single.convex, "to be True with steps='convex'")
             if single.steepest is None:
                 raise InvalidValue(
@@ -291,9 +271,9 @@ class OnlineSGD(AlgorithmSpec):
             rule = f">= steepest={bound!r}: clipped gradients of a convex model need not be convex"
             expect(work.clip >= bound, "clip", work.clip, rule)
         exposed = self.trust != "central" and not self.noiseless
-        if self.steps in ("convex", "smooth") and exposed and isinstance(single.domain, Space):
+        if steps in ("convex", "smooth") and exposed and isinstance(single.domain, Space):
             raise InvalidValue(
-                f"Declare radius, the largest norm of the weights, with steps={self.steps!r} and "
+                f"Declare radius, the largest norm of the weights, with steps={steps!r} and "
                 f"trust={self.trust!r}: a server that lies could send a model so large that "
                 "numbers of 24 bits break the declared smoothness."
             )
@@ -336,7 +316,7 @@ class OnlineSGD(AlgorithmSpec):
         """What is counted: shortened gradients where that is cheap, and contradictions."""
         one, _ = single(family)
         if isinstance(one, Model):
-            declared = self.steps in ("convex", "smooth")
+            declared = self.chosen.steps in ("convex", "smooth")
             finite = NotFinite()
             if not declared:
                 return (finite,)

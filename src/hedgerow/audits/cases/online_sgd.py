@@ -51,9 +51,10 @@ def hill() -> Batch:
 
 def cases(spec: OnlineSGD) -> tuple[AuditCase, ...]:
     """The first example of the first round, which enters every release; then concave losses."""
-    plain = replace(spec, clip=None, factorisation=_kind(spec))
-    hard = spec.steps in ("smooth", "clipped")  # there an example moves later steps as well
-    played = _climbing(plain, spec.steps) if hard else plain
+    steps = spec.chosen.steps
+    plain = replace(spec, clip=None, plan=replace(spec.chosen, factorisation=_kind(spec)))
+    hard = steps in ("smooth", "clipped")  # there an example moves later steps as well
+    played = _climbing(plain, steps) if hard else plain
     local = OnlineSGD(**parameters(_climbing(plain, "smooth")))  # certified, whatever `spec` is
     climbing, one, other = _pull(local, hill())
     honest = _cases(spec, local, (climbing, one, other), CONCAVE)[1]
@@ -85,12 +86,15 @@ def _climbing(spec: OnlineSGD, steps: Any) -> OnlineSGD:
 
     Without a declared smoothness, steps are so long that all later gradients are clipped.
     """
-    return replace(spec, steps=steps, local_step=STEP if steps == "smooth" else 1.0, clip=1.0)
+    local = STEP if steps == "smooth" else 1.0
+    plan = replace(spec.chosen, steps=steps, local_step=local, precision="24 bits")
+    return replace(spec, plan=plan, clip=1.0)
 
 
 def _kind(spec: OnlineSGD) -> Any:
     """The factorisation, unless it is for another number of rounds."""
-    return spec.factorisation if isinstance(spec.factorisation, str) else "blt"
+    kind = spec.chosen.factorisation
+    return kind if isinstance(kind, str) else "blt"
 
 
 def _pull(spec: OnlineSGD, family: Batch) -> tuple[Algorithm, Replay, Replay]:
