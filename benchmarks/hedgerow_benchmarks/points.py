@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.baselines.gradient_descent import (
-    ClientState,
+    DescentClientState,
+    DescentServerState,
     Follower,
     GradientDescent,
     GradientSum,
     Point,
-    ServerState,
 )
 from hedgerow.core.buffer import Buffer
 from hedgerow.core.lattice import Array
@@ -35,10 +35,14 @@ from hedgerow_benchmarks.simulation import SUM
 class Player(Follower):
     """Plays the broadcast point and looks at no record."""
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(
+        self, state: DescentClientState, reports: Array, noise: Noise
+    ) -> DescentClientState:
         return state
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(
+        self, state: DescentClientState, reports: Array, noise: Noise
+    ) -> DescentClientState:
         return state
 
 
@@ -46,23 +50,23 @@ class Player(Follower):
 class Wanderer:
     """Sends another point at every exchange."""
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = DescentServerState
 
     width: int
     every: int
 
-    def open(self, noise: Noise) -> tuple[Point, ServerState]:
+    def open(self, noise: Noise) -> tuple[Point, DescentServerState]:
         return self._next(0)
 
     def aggregate(
-        self, state: ServerState, uploads: GradientSum, noise: Noise
-    ) -> tuple[Point, ServerState]:
+        self, state: DescentServerState, uploads: GradientSum, noise: Noise
+    ) -> tuple[Point, DescentServerState]:
         return self._next(state.exchanges + 1)
 
-    def _next(self, exchanges: int) -> tuple[Point, ServerState]:
+    def _next(self, exchanges: int) -> tuple[Point, DescentServerState]:
         point = np.full(self.width, 0.5 / self.width)
         point[exchanges % self.width] += 0.5
-        return Point(self.every, point), ServerState(point, exchanges)
+        return Point(self.every, point), DescentServerState(point, exchanges)
 
 
 @dataclass(frozen=True)

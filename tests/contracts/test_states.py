@@ -66,7 +66,7 @@ def test_honest_states_survive(name: str, contract: str) -> None:
     [
         (
             "a state of another type after some rounds",
-            "ChangesItsState declares ServerState but its state after aggregate is LaterState",
+            "ChangesItsState declares SummingState but its state after aggregate is LaterState",
         ),
         ("a numpy number in a state", "TalliedState.tally .* after open: .* type int64 becomes 5"),
         ("a single-precision number in a state", "type float32 becomes 5.0 of type float"),
@@ -75,7 +75,7 @@ def test_honest_states_survive(name: str, contract: str) -> None:
             "TalliedState.tally to be a number or a NumPy array of numbers, got tuple",
         ),
         ("an array of another byte order in a state", "array of >i8 becomes an array of int64"),
-        ("a hidden attribute of a state", "ServerState.uploads would be lost"),
+        ("a hidden attribute of a state", "SummingState.uploads would be lost"),
         ("a state that must be the same object", "the game goes on differently from saved states"),
         ("a server without a declared state", "Undeclared does not declare the type of its state"),
         ("a number where one client is alone", "CountedState.rounds of CountingLeader .* observe"),
@@ -89,7 +89,7 @@ def test_the_contract_says_what_is_lost(name: str, reason: str) -> None:
 
 def test_a_state_that_was_declared_as_none_must_be_none() -> None:
     outcome = examine("states survive", WithRoles(server=SaysNone))
-    assert outcome.detail == ("SaysNone declares NoneType but its state after open is ServerState")
+    assert outcome.detail == ("SaysNone declares NoneType but its state after open is SummingState")
 
 
 def _narrowed(kind: type[Any], data: bytes) -> Any:

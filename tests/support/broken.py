@@ -17,11 +17,11 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
-from hedgerow.algorithms.shared.totals import ServerState as TotalsState
+from hedgerow.algorithms.shared.totals import AdderState, Summing, Totals
+from hedgerow.algorithms.shared.totals import SummingState as TotalsState
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
-from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
+from hedgerow.algorithms.sparse_vector.selector import Selector, SelectorState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.audits.cases.parts import with_curve
@@ -83,7 +83,7 @@ class Telling(Broadcast):
 
 @dataclass(frozen=True)
 class TellingSelector(Selector):
-    def message(self, state: ServerState) -> Any:
+    def message(self, state: SelectorState) -> Any:
         honest = super().message(state)
         return Telling(honest.rounds, honest.expert, honest.switches, int(state.totals.argmin()))
 
@@ -237,7 +237,7 @@ class QuietSelection(ExponentialMechanism):
 class StickySelector(Selector):
     """Never redraws the threshold noise."""
 
-    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+    def switch(self, state: SelectorState, noise: Noise) -> SelectorState:
         return replace(super().switch(state, noise), noisy_threshold=state.noisy_threshold)
 
 
@@ -247,7 +247,7 @@ class EndlessWindow(Selector):
     run.
     """
 
-    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+    def switch(self, state: SelectorState, noise: Noise) -> SelectorState:
         return replace(super().switch(state, noise), base=0)
 
 
@@ -255,14 +255,14 @@ class EndlessWindow(Selector):
 class OneMore(Selector):
     """One selection more than the certificate counts."""
 
-    def message(self, state: ServerState) -> CurrentExpert:
+    def message(self, state: SelectorState) -> CurrentExpert:
         return CurrentExpert(
             None if state.switches > self.switches else self.schedule.every,
             state.expert,
             state.switches,
         )
 
-    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+    def switch(self, state: SelectorState, noise: Noise) -> SelectorState:
         after = super().switch(state, noise)
         return (
             replace(after, noisy_threshold=self.sparse.begin(self.threshold, noise))
@@ -392,8 +392,8 @@ class BareSelector(Selector):
     """Draws its comparison noise itself, beside the mechanism."""
 
     def aggregate(
-        self, state: ServerState, uploads: Any, noise: Noise
-    ) -> tuple[CurrentExpert, ServerState]:
+        self, state: SelectorState, uploads: Any, noise: Noise
+    ) -> tuple[CurrentExpert, SelectorState]:
         state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         noisy = (
             self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
@@ -427,8 +427,8 @@ class RoundDependent(Leader):
     """Client i of a batch plays differently from a client alone."""
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         plays, state = super().play(state, context, noise)
         return (plays + len(noise.batch)) % self.experts, state
 
@@ -443,7 +443,7 @@ class EngineDependent(AlgorithmSpec):
 class ForgetfulSpan(Leader):
     """Its span path forgets the last round."""
 
-    def observe_many(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
+    def observe_many(self, state: AdderState, reports: np.ndarray, noise: Noise) -> AdderState:
         return super().observe_many(state, reports[:-1] if len(reports) > 1 else reports, noise)
 
 
@@ -618,7 +618,7 @@ class Undeclared:
 
 
 @dataclass(frozen=True)
-class CountedState(ClientState):
+class CountedState(AdderState):
     rounds: Any
 
 
@@ -678,14 +678,14 @@ def undeclared(experts: int, schedule: Schedule) -> Undeclared:
 @dataclass(frozen=True)
 class OffByOne(Leader):
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         plays, state = super().play(state, context, noise)
         return plays + 1, state
 
     def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         plays, state = super().play_many(state, rounds, noise)
         return plays + 1, state
 
@@ -715,13 +715,13 @@ class Loser(Leader):
     """Plays the expert with the largest total loss so far."""
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         return super().play(replace(state, totals=-state.totals), context, noise)
 
     def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         return super().play_many(replace(state, totals=-state.totals), rounds, noise)
 
 
@@ -858,8 +858,8 @@ class Inaudible(AlgorithmSpec):
 @dataclass(frozen=True)
 class Sleepwalking(Leader):
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         return super().play(state, Context(context.round), noise)
 
 
@@ -896,7 +896,7 @@ class Overflowing(Sampler):
     that does not exist.
     """
 
-    def choose(self, state: ClientState, coins: np.ndarray) -> np.ndarray:
+    def choose(self, state: AdderState, coins: np.ndarray) -> np.ndarray:
         mass = np.cumsum(np.exp(-self.rate * from_units(state.totals)), axis=-1)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1)
 
@@ -935,7 +935,7 @@ class LateLeak(Selector):
 
     where: str = ""
 
-    def message(self, state: ServerState) -> CurrentExpert:
+    def message(self, state: SelectorState) -> CurrentExpert:
         honest, totals = super().message(state), from_units(state.totals)
         if self.where == "timing" and totals.max() > 200 and honest.rounds is not None:
             return replace(honest, rounds=honest.rounds + 1)

@@ -18,7 +18,7 @@ from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
 from hedgerow.algorithms.correlated.running_leader import SumReporter
 from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import ClientState, LossSums, sums_of_losses
+from hedgerow.algorithms.shared.totals import AdderState, LossSums, sums_of_losses
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
@@ -74,9 +74,9 @@ def _units(sums: Array) -> Units:
 class NoisySampler(Sampler):
     """Draws its own expert in every round, with weights by the last noisy sums."""
 
-    def receive(self, state: ClientState, broadcast: Any) -> ClientState:
+    def receive(self, state: AdderState, broadcast: Any) -> AdderState:
         totals = np.broadcast_to(_units(broadcast.losses), state.totals.shape)
-        return ClientState(totals, np.zeros_like(state.losses))
+        return AdderState(totals, np.zeros_like(state.losses))
 
 
 @dataclass(frozen=True)
@@ -271,9 +271,9 @@ class Playing:
         ahead, rounds = self.server.ahead(run, block, source), block.rounds
         totals = np.vstack([run.clients.totals[:1], _units(ahead.sums)])
         coins = source.everyone("client", len(ahead.losses)).draw("uniform", "play", rounds=rounds)
-        known = ClientState(totals[ahead.spans(rounds)][:, None, :], ahead.losses)
+        known = AdderState(totals[ahead.spans(rounds)][:, None, :], ahead.losses)
         plays = self.sampler.choose(known, coins)
-        clients = ClientState(np.broadcast_to(totals[-1], ahead.losses.shape), ahead.losses)
+        clients = AdderState(np.broadcast_to(totals[-1], ahead.losses.shape), ahead.losses)
         return ahead.after(run, clients, rounds), Trace(plays, len(ahead.due))
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.correlated.running_leader import (
     ANNOUNCED,
-    ClientState,
     FilteringClient,
+    FilteringState,
     Leader,
     SumReporter,
     regret_bound,
@@ -75,7 +75,7 @@ class LeaderServer(TreeServer):
         ahead, clients = self.ahead(run, block, source), run.clients
         leaders = np.append(clients.expert[:1], np.argmin(ahead.sums, axis=1))
         expert = np.full_like(clients.expert, leaders[-1])
-        clients = ClientState(expert, ahead.losses, clients.uploads, clients.memory)
+        clients = FilteringState(expert, ahead.losses, clients.uploads, clients.memory)
         plays = leaders[ahead.spans(block.rounds)]
         everyone = np.broadcast_to(plays[:, None], block.losses.shape[:2])
         return ahead.after(run, clients, block.rounds), Trace(everyone, len(ahead.due))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.decoding import ServerState
+from hedgerow.algorithms.correlated.decoding import DecodingState
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
@@ -52,7 +52,7 @@ class Ahead:
     due: Units
     sums: Array
     losses: Units
-    server: ServerState
+    server: DecodingState
     remaining: int
 
     def spans(self, rounds: int) -> Units:
@@ -74,7 +74,7 @@ class TreeServer(ABC):
     counted as negative losses.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = DecodingState
 
     experts: int
     schedule: Schedule
@@ -94,14 +94,14 @@ class TreeServer(ABC):
         """The stream from noisy nodes to running sums."""
         return self.encoder.factorisation.decoder
 
-    def open(self, noise: Noise) -> tuple[Any, ServerState]:
+    def open(self, noise: Noise) -> tuple[Any, DecodingState]:
         shape = (self.experts,)
-        state = ServerState(0, self.encoder.start(shape).memory, self.decoder.start(shape).memory)
+        state = DecodingState(0, self.encoder.start(shape).memory, self.decoder.start(shape).memory)
         return self.say(self._padded(np.zeros(shape), 0, noise), self.schedule.wait(0)), state
 
     def aggregate(
-        self, state: ServerState, uploads: LossSums, noise: Noise
-    ) -> tuple[Any, ServerState]:
+        self, state: DecodingState, uploads: LossSums, noise: Noise
+    ) -> tuple[Any, DecodingState]:
         count = state.exchanges
         # one vector of all experts, or one number from each silo
         sums = from_units(np.reshape(uploads.losses, self.experts))
@@ -112,7 +112,7 @@ class TreeServer(ABC):
         )
         wait = self.schedule.wait(count + 1)
         broadcast = self.say(self._padded(totals, count + 1, noise), wait)
-        return broadcast, ServerState(count + 1, after.memory, decoded.memory)
+        return broadcast, DecodingState(count + 1, after.memory, decoded.memory)
 
     def _released(self, node: Array, count: int, noise: Noise) -> Array:
         if self.releasing is None:
@@ -159,7 +159,9 @@ class TreeServer(ABC):
         left = self.schedule.wait(server.exchanges) - (block.rounds - last)
         return Ahead(due, sums, losses, server, left)
 
-    def many(self, state: ServerState, uploaded: Array, noise: Noise) -> tuple[Array, ServerState]:
+    def many(
+        self, state: DecodingState, uploaded: Array, noise: Noise
+    ) -> tuple[Array, DecodingState]:
         """Return the noisy running sums of several exchanges, bit for bit those of `aggregate`.
 
         `uploaded` are the exact sums of what these exchanges upload, up to each of them. The sum of
@@ -189,9 +191,9 @@ class TreeServer(ABC):
                 decoded[at] = state.decoded[at] if kept else noisy[last - count - 1]
                 filtered[at] = state.filtered[at] if kept else nodes[last - count - 1]
         padded = self._all_padded(totals, np.arange(count + 1, end + 1), noise)
-        return padded, ServerState(end, filtered, decoded)
+        return padded, DecodingState(end, filtered, decoded)
 
-    def _add_level(self, totals: Array, noisy: Array, state: ServerState, at: int) -> None:
+    def _add_level(self, totals: Array, noisy: Array, state: DecodingState, at: int) -> None:
         """Add the nodes of one level to the running sums that they are part of.
 
         A node of length n is part of the n - 1 sums after it, and every second one is used. So

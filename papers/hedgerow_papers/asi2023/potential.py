@@ -26,7 +26,7 @@ from hedgerow.algorithms.printed_bounds import (
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
-from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
+from hedgerow.algorithms.sparse_vector.selector import Selector, SelectorState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -56,7 +56,7 @@ SLOWEST = 2.0**-24
 
 
 @dataclass(frozen=True)
-class EpochState(ServerState):
+class EpochState(SelectorState):
     """The state of a sparse-vector server, plus the totals when the epoch began (`origin`)."""
 
     origin: UnitVector
@@ -72,19 +72,19 @@ class PotentialTest(Selector):
 
     state: ClassVar[type[Any]] = EpochState
 
-    def spent(self, state: ServerState) -> bool:
+    def spent(self, state: SelectorState) -> bool:
         return False
 
     def beginning(self, expert: int) -> EpochState:
         zero = np.zeros(self.experts, np.int64)
         return EpochState(zero, expert, 0, np.inf, 0, 0, zero)
 
-    def scores(self, state: ServerState) -> Array:
+    def scores(self, state: SelectorState) -> Array:
         """Scores of the experts at the end of a run: the losses of the epoch."""
         assert isinstance(state, EpochState)
         return from_units(state.totals - state.origin)
 
-    def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> EpochState:
+    def next_run(self, state: SelectorState, expert: int, noisy_threshold: float) -> EpochState:
         assert isinstance(state, EpochState)
         used = state.switches + 1
         origin = state.totals if used % self.switches == 0 else state.origin
@@ -107,12 +107,12 @@ class PotentialTest(Selector):
         more = -np.log(np.exp(-rate * from_units(sums - least)).mean(axis=-1)) / rate
         return least[..., 0] + np.rint(more * UNITS_PER_LOSS).astype(np.int64)
 
-    def query(self, state: ServerState) -> float:
+    def query(self, state: SelectorState) -> float:
         assert isinstance(state, EpochState)
         return float(from_units(int(self.potential(state.totals - state.origin)) - state.base))
 
     def queries(
-        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
+        self, state: SelectorState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
         assert isinstance(state, EpochState)
         sums = np.zeros((int(due[-1]) + 1, self.experts))

@@ -21,7 +21,7 @@ from hedgerow.algorithms.walks.choices import MEANINGS, span
 from hedgerow.algorithms.walks.reports import NoisyReport
 from hedgerow.algorithms.walks.walk_leader import (
     NoisySums,
-    ServerState,
+    NoisySumsState,
     SummingServer,
     Walk,
     WalkLeader,
@@ -72,7 +72,7 @@ def leads(sums: Array, gains: bool) -> tuple[np.ndarray, Array]:
 
 
 @dataclass(frozen=True)
-class BatchState(ServerState):
+class BatchState(NoisySumsState):
     """The noisy sums, those after the last whole batch, and the rounds until this batch ends."""
 
     shown: Vector

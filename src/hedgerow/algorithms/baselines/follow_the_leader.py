@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import (
     Adder,
-    ClientState,
+    AdderState,
     LossSums,
     ManySums,
     Summing,
@@ -36,8 +36,8 @@ class Leader(Adder):
     """Plays the awake expert with the smallest broadcast total. Ties go to the lowest number."""
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         totals = (
             state.totals
             if context.awake is None
@@ -46,8 +46,8 @@ class Leader(Adder):
         return np.argmin(totals, axis=-1), state
 
     def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         leader = np.argmin(state.totals, axis=-1)
         return np.broadcast_to(leader, (rounds, *leader.shape)), state
 

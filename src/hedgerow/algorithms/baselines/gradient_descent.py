@@ -42,7 +42,7 @@ class Point(Broadcast):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class DescentClientState:
     """The point to play, and the sum of the gradients at this point."""
 
     point: Vector
@@ -53,35 +53,41 @@ class ClientState:
 class Follower(PlaysPoint):
     """Plays the broadcast point and adds up gradients."""
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = DescentClientState
 
     width: int
     family: Family
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> DescentClientState:
         zeros = np.zeros((*noise.batch, self.width))
-        return ClientState(zeros, zeros)
+        return DescentClientState(zeros, zeros)
 
-    def receive(self, state: ClientState, broadcast: Point) -> ClientState:
+    def receive(self, state: DescentClientState, broadcast: Point) -> DescentClientState:
         shape = state.gradients.shape
-        return ClientState(np.broadcast_to(broadcast.point, shape), np.zeros(shape))
+        return DescentClientState(np.broadcast_to(broadcast.point, shape), np.zeros(shape))
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(
+        self, state: DescentClientState, reports: Array, noise: Noise
+    ) -> DescentClientState:
         gradients = self.family.gradient(reports, state.point)
         return replace(state, gradients=state.gradients + gradients)
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(
+        self, state: DescentClientState, reports: Array, noise: Noise
+    ) -> DescentClientState:
         gradients = self.family.gradient(reports, state.point)
         # added in order of rounds, so that the sum does not depend on how rounds are grouped
         sums = np.add.accumulate(np.concatenate([state.gradients[None], gradients]))
         return replace(state, gradients=sums[-1])
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[GradientSum, ClientState]:
+    def upload(
+        self, state: DescentClientState, noise: Noise
+    ) -> tuple[GradientSum, DescentClientState]:
         return GradientSum(state.gradients), state
 
 
 @dataclass(frozen=True)
-class ServerState:
+class DescentServerState:
     """The point that is played, and the number of exchanges."""
 
     point: Vector
@@ -95,7 +101,7 @@ class Descent:
     The step is rate / sqrt(k) after k whole batches; a shorter one counts by its squared length.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = DescentServerState
 
     width: int
     clients: int
@@ -103,18 +109,18 @@ class Descent:
     rate: float
     family: Family
 
-    def open(self, noise: Noise) -> tuple[Point, ServerState]:
+    def open(self, noise: Noise) -> tuple[Point, DescentServerState]:
         point = self.family.domain.centre(self.width)
-        return Point(self.schedule.wait(0), point), ServerState(point, 0)
+        return Point(self.schedule.wait(0), point), DescentServerState(point, 0)
 
     def aggregate(
-        self, state: ServerState, uploads: GradientSum, noise: Noise
-    ) -> tuple[Point, ServerState]:
+        self, state: DescentServerState, uploads: GradientSum, noise: Noise
+    ) -> tuple[Point, DescentServerState]:
         exchanges = state.exchanges + 1
         step = self.rate / sqrt(self.schedule.squares_of(exchanges) / self.schedule.every**2)
         moved = state.point - step * uploads.gradients / self.clients
         point = self.family.domain.project(moved)
-        return Point(self.schedule.wait(exchanges), point), ServerState(point, exchanges)
+        return Point(self.schedule.wait(exchanges), point), DescentServerState(point, exchanges)
 
 
 @dataclass(frozen=True)

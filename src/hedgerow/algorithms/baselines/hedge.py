@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import (
     Adder,
-    ClientState,
+    AdderState,
     LossSums,
     ManySums,
     Summing,
@@ -41,19 +41,19 @@ class Sampler(Adder):
     rate: float
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         coins = noise.draw("uniform", "play")
         return self.choose(state, coins) if context.awake is None else self._choose_awake(
             state, coins, context.awake
         ), state
 
     def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: AdderState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, AdderState]:
         return self.choose(state, noise.draw("uniform", "play", rounds=rounds)), state
 
-    def choose(self, state: ClientState, coins: Array) -> np.ndarray:
+    def choose(self, state: AdderState, coins: Array) -> np.ndarray:
         """Return one expert for each coin."""
         above = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
         mass = np.cumsum(np.exp(-self.rate * above), axis=-1)
@@ -76,7 +76,7 @@ class Sampler(Adder):
         sum_rows(weights, each, each + 1, mass, first=np.zeros(len(above)))
         return mass
 
-    def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
+    def _choose_awake(self, state: AdderState, coins: Array, awake: np.ndarray) -> np.ndarray:
         """The same weights, restricted to the awake experts."""
         totals = np.where(awake, state.totals, np.iinfo(np.int64).max)
         losses = from_units(totals - totals.min(axis=-1, keepdims=True))

@@ -28,7 +28,7 @@ from hedgerow.running_sums.lattice import LatticeEncoder
 
 
 @dataclass(frozen=True)
-class ServerState:
+class DecodingState:
     """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
 
     exchanges: int
@@ -44,7 +44,7 @@ class DecodingServer:
     filtered and noisy already.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = DecodingState
 
     width: int
     schedule: Schedule
@@ -52,22 +52,22 @@ class DecodingServer:
     encoder: LatticeEncoder | None = None
     releasing: GaussianNoise | None = None
 
-    def start(self) -> ServerState:
+    def start(self) -> DecodingState:
         """Return the state before the first exchange."""
         shape = (self.width,)
         memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        return ServerState(0, memory, self.factorisation.decoder.start(shape).memory)
+        return DecodingState(0, memory, self.factorisation.decoder.start(shape).memory)
 
     def running_sums(
-        self, state: ServerState, uploads: Array, noise: Noise
-    ) -> tuple[Array, ServerState]:
+        self, state: DecodingState, uploads: Array, noise: Noise
+    ) -> tuple[Array, DecodingState]:
         """Return the decoded sums after one more exchange, and the next state."""
         count, memory, released = state.exchanges, state.filtered, uploads
         if self.encoder is not None and self.releasing is not None:
             filtered, after = self.encoder.step(FilterState(count, memory), uploads)
             released, memory = noise.release(self.releasing, filtered), after.memory
         sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
-        return sums, ServerState(count + 1, memory, decoded.memory)
+        return sums, DecodingState(count + 1, memory, decoded.memory)
 
 
 def sums_certificate(

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
+from hedgerow.algorithms.correlated.decoding import DecodingServer, DecodingState, sums_certificate
 from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
@@ -75,7 +75,7 @@ class NoisyFiltered(Upload):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class FilteringState:
     """The expert to follow, the losses since the last upload, and the filter: uploads, memory."""
 
     expert: Whole
@@ -91,47 +91,47 @@ class FilteringClient:
     If there is an encoder, the sums are filtered and get noise before they leave the client.
     """
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = FilteringState
 
     experts: int
     encoder: LatticeEncoder | None = None
     reporting: GaussianNoise | None = None
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> FilteringState:
         zeros, shape = np.zeros(noise.batch, np.int64), (*noise.batch, self.experts)
         memory = memory_of_clients(self.encoder, shape)
-        return ClientState(zeros, np.zeros(shape, np.int64), zeros, memory)
+        return FilteringState(zeros, np.zeros(shape, np.int64), zeros, memory)
 
-    def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
+    def receive(self, state: FilteringState, broadcast: Leader) -> FilteringState:
         leader = np.full_like(state.expert, broadcast.expert)
-        return ClientState(leader, np.zeros_like(state.losses), state.uploads, state.memory)
+        return FilteringState(leader, np.zeros_like(state.losses), state.uploads, state.memory)
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: FilteringState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, FilteringState]:
         return state.expert, state
 
     def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: FilteringState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, FilteringState]:
         return np.broadcast_to(state.expert, (rounds, *state.expert.shape)), state
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(self, state: FilteringState, reports: Array, noise: Noise) -> FilteringState:
         return self.observe_many(state, reports[None], noise)
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(self, state: FilteringState, reports: Array, noise: Noise) -> FilteringState:
         losses = state.losses + to_units(reports.sum(axis=0))
-        return ClientState(state.expert, losses, state.uploads, state.memory)
+        return FilteringState(state.expert, losses, state.uploads, state.memory)
 
     def upload(
-        self, state: ClientState, noise: Noise
-    ) -> tuple[LossSums | NoisyFiltered, ClientState]:
+        self, state: FilteringState, noise: Noise
+    ) -> tuple[LossSums | NoisyFiltered, FilteringState]:
         if self.encoder is None or self.reporting is None:
             return LossSums(state.losses), state
         filtered, memory = self.encoder.step_clients(
             state.uploads, state.memory, from_units(state.losses)
         )
-        then = ClientState(state.expert, state.losses, np.asarray(state.uploads + 1), memory)
+        then = FilteringState(state.expert, state.losses, np.asarray(state.uploads + 1), memory)
         return NoisyFiltered(noise.release(self.reporting, filtered)), then
 
 
@@ -174,12 +174,12 @@ class LeadingServer(DecodingServer):
 
     gains: bool = False
 
-    def open(self, noise: Noise) -> tuple[Leader, ServerState]:
+    def open(self, noise: Noise) -> tuple[Leader, DecodingState]:
         return Leader(self.schedule.wait(0), 0), self.start()
 
     def aggregate(
-        self, state: ServerState, uploads: LossSums | NoisyFiltered, noise: Noise
-    ) -> tuple[Leader, ServerState]:
+        self, state: DecodingState, uploads: LossSums | NoisyFiltered, noise: Noise
+    ) -> tuple[Leader, DecodingState]:
         given = np.asarray(uploads.losses, np.float64)
         if isinstance(uploads, LossSums):
             given = from_units(np.asarray(uploads.losses, np.int64))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.dartboard.server import ServerState, after_rounds
+from hedgerow.algorithms.dartboard.server import DartboardState, after_rounds
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
@@ -53,25 +53,25 @@ LEAST = 1e-75  # the smallest range that is tried
 class DrawingServer:
     """Draws an expert from the total losses at every exchange."""
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = DartboardState
 
     experts: int
     schedule: Schedule
     selection: ExponentialMechanism
 
-    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+    def open(self, noise: Noise) -> tuple[CurrentExpert, DartboardState]:
         first = noise.index(self.experts, "first expert")
-        state = ServerState(np.zeros(self.experts, np.int64), first, 0, 0)
+        state = DartboardState(np.zeros(self.experts, np.int64), first, 0, 0)
         return CurrentExpert(self.schedule.wait(0), first, 0), state
 
     def aggregate(
-        self, state: ServerState, uploads: LossSums, noise: Noise
-    ) -> tuple[CurrentExpert, ServerState]:
+        self, state: DartboardState, uploads: LossSums, noise: Noise
+    ) -> tuple[CurrentExpert, DartboardState]:
         totals = state.totals + uploads.losses
         expert = noise.release(self.selection, from_units(totals))
         draws = state.switches + 1
         sent = CurrentExpert(self.schedule.wait(draws), expert, draws)
-        return sent, ServerState(totals, expert, draws, draws)
+        return sent, DartboardState(totals, expert, draws, draws)
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Play many exchanges at once: add up all losses, then draw."""
@@ -87,7 +87,7 @@ class DrawingServer:
             drawn = [noise.release(self.selection, row) for row in scores]
             plays[due[0] :] = np.repeat(drawn, np.diff(np.append(due, rounds)))
             last, count = int(due[-1]), state.switches + len(due)
-            state = ServerState(to_units(scores[-1]), drawn[-1], count, count)
+            state = DartboardState(to_units(scores[-1]), drawn[-1], count, count)
             own = to_units(losses[last:].sum(axis=0))
             left = self.schedule.wait(count) - (rounds - last)
         return after_rounds(run, state, own, left, plays, len(due))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.dartboard.cost import cost_of
-from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
+from hedgerow.algorithms.shared.following import CurrentExpert, FollowerState
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import CACHE_ELEMENTS, Block
@@ -31,7 +31,7 @@ SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 
 
 @dataclass(frozen=True)
-class ServerState:
+class DartboardState:
     """Total losses of all clients, the current expert, and the draws and exchanges so far."""
 
     totals: UnitVector
@@ -47,7 +47,7 @@ class DartboardServer:
     There are at most `draws` draws. None: no limit.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = DartboardState
 
     experts: int
     schedule: Schedule
@@ -63,28 +63,28 @@ class DartboardServer:
         """Whether the limit on draws is reached."""
         return self.draws is not None and draws >= self.draws
 
-    def switches_left(self, state: ServerState) -> int | None:
+    def switches_left(self, state: DartboardState) -> int | None:
         """The draws that are still allowed; None: no limit."""
         return None if self.draws is None else self.draws - state.switches
 
-    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+    def open(self, noise: Noise) -> tuple[CurrentExpert, DartboardState]:
         first = noise.index(self.experts, "first expert")
-        state = ServerState(np.zeros(self.experts, np.int64), first, 0, 0)
+        state = DartboardState(np.zeros(self.experts, np.int64), first, 0, 0)
         return self.message(state), state
 
-    def message(self, state: ServerState) -> CurrentExpert:
+    def message(self, state: DartboardState) -> CurrentExpert:
         wait = None if self.over(state.switches) else self.schedule.wait(state.exchanges)
         return CurrentExpert(wait, state.expert, state.switches)
 
     def aggregate(
-        self, state: ServerState, uploads: LossSums, noise: Noise
-    ) -> tuple[CurrentExpert, ServerState]:
+        self, state: DartboardState, uploads: LossSums, noise: Noise
+    ) -> tuple[CurrentExpert, DartboardState]:
         state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         if not noise.release(self.coin, float(from_units(int(uploads.losses[state.expert])))):
             state = self.switched(state, from_units(state.totals), noise)
         return self.message(state), state
 
-    def switched(self, state: ServerState, scores: Array, noise: Noise) -> ServerState:
+    def switched(self, state: DartboardState, scores: Array, noise: Noise) -> DartboardState:
         """The state after a draw from these scores."""
         return replace(
             state, expert=noise.release(self.selection, scores), switches=state.switches + 1
@@ -128,7 +128,7 @@ class DartboardServer:
                 break
         last, exchanges = int(due[done - 1]), state.exchanges + done
         totals = to_units(anchors.totals(due[done - 1 : done])[0])
-        state = ServerState(totals, expert, switches, exchanges)
+        state = DartboardState(totals, expert, switches, exchanges)
         left = None if self.over(switches) else self.schedule.wait(exchanges) - (rounds - last)
         lengths = np.diff(times[left_at], prepend=0, append=rounds)
         plays = np.repeat(followed, lengths)
@@ -173,10 +173,15 @@ def _steps(
 
 
 def after_rounds(
-    run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int
+    run: RunState,
+    state: DartboardState,
+    losses: Units,
+    left: int | None,
+    plays: np.ndarray,
+    done: int,
 ) -> tuple[RunState, Trace]:
     clients = len(losses)
-    kept = ClientState(np.full(clients, state.expert), losses)
+    kept = FollowerState(np.full(clients, state.expert), losses)
     after = RunState(run.round + len(plays), kept, None, state, left)
     return after, Trace(np.broadcast_to(plays[:, None], (len(plays), clients)), done)
 

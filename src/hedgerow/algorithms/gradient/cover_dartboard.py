@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.clipped import farthest
-from hedgerow.algorithms.shared.following import ClientState, CurrentExpert, Follower
+from hedgerow.algorithms.shared.following import CurrentExpert, Follower, FollowerState
 from hedgerow.core.certificate import NO_CARRY_OVER, Certificate, Proof, no_carry_over
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Ball, length
@@ -137,23 +137,23 @@ class CoverClient(Follower):
         return self.scale.losses(self.family, records, self.points)
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: FollowerState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, FollowerState]:
         return self.points[state.expert], state
 
     def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: FollowerState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, FollowerState]:
         points = self.points[state.expert]
         return np.broadcast_to(points, (rounds, *points.shape)), state
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        return ClientState(state.expert, state.losses + to_units(self.losses(reports)))
+    def observe(self, state: FollowerState, reports: Array, noise: Noise) -> FollowerState:
+        return FollowerState(state.expert, state.losses + to_units(self.losses(reports)))
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(self, state: FollowerState, reports: Array, noise: Noise) -> FollowerState:
         for some in np.split(reports, range(CHUNK, len(reports), CHUNK)):
             losses = to_units(self.losses(some).sum(axis=0))
-            state = ClientState(state.expert, state.losses + losses)
+            state = FollowerState(state.expert, state.losses + losses)
         return state
 
 

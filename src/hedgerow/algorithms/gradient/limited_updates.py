@@ -67,7 +67,7 @@ class Released(Broadcast):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class UpdatesClientState:
     """The point to play, the public vector of the run, and the memory of the step.
 
     `seen` counts the records in the memory. `samples` and `step` say where in which block it is.
@@ -88,25 +88,25 @@ class SamplingClient(PlaysPoint):
     If there is a mechanism `reporting`, it adds noise to the reports before they leave the client.
     """
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = UpdatesClientState
 
     subroutine: Subroutine
     domain: Domain
     coordinates: int
     reporting: Mechanism | None = None
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> UpdatesClientState:
         point = np.broadcast_to(self.centre, (*noise.batch, len(self.centre)))
         public = self.subroutine.start(point)
         zeros = np.zeros(noise.batch, np.int64)
-        return ClientState(point, public, self.subroutine.empty(public), zeros, zeros, zeros)
+        return UpdatesClientState(point, public, self.subroutine.empty(public), zeros, zeros, zeros)
 
     @property
     def centre(self) -> Array:
         """The first point."""
         return self.domain.centre(self.coordinates)
 
-    def receive(self, state: ClientState, broadcast: Released) -> ClientState:
+    def receive(self, state: UpdatesClientState, broadcast: Released) -> UpdatesClientState:
         point, public = state.point, state.public
         opened = bool(state.samples.flat[0])  # the opening broadcast answers nothing
         if opened:
@@ -114,7 +114,7 @@ class SamplingClient(PlaysPoint):
         if opened and broadcast.step == 0:
             point = self.subroutine.point(public)
             public = self.subroutine.start(point)
-        return ClientState(
+        return UpdatesClientState(
             point,
             public,
             self.subroutine.empty(public),
@@ -123,19 +123,23 @@ class SamplingClient(PlaysPoint):
             np.zeros_like(state.seen),
         )
 
-    def _at(self, state: ClientState) -> tuple[int, int]:
+    def _at(self, state: UpdatesClientState) -> tuple[int, int]:
         """The rounds of the block, and the step in it; all clients are in the same."""
         return max(self.subroutine.least, int(state.samples.flat[0])), int(state.step.flat[0])
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(
+        self, state: UpdatesClientState, reports: Array, noise: Noise
+    ) -> UpdatesClientState:
         return self.observe_many(state, reports[None], noise)
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(
+        self, state: UpdatesClientState, reports: Array, noise: Noise
+    ) -> UpdatesClientState:
         samples, step = self._at(state)
         memory = self.subroutine.take(state.memory, reports, state.public, samples, step)
         return replace(state, memory=memory, seen=np.asarray(state.seen + len(reports)))
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[Report, ClientState]:
+    def upload(self, state: UpdatesClientState, noise: Noise) -> tuple[Report, UpdatesClientState]:
         samples, step = self._at(state)
         opened = bool(state.samples.flat[0])  # before the opening broadcast there are no records
         expected = self.subroutine.steps(samples)[step] if opened else 0
@@ -152,7 +156,7 @@ class SamplingClient(PlaysPoint):
 
 
 @dataclass(frozen=True)
-class ServerState:
+class UpdatesServerState:
     """The rounds of the current block, and the current step in it."""
 
     samples: int
@@ -166,17 +170,17 @@ class UpdatingServer:
     With a mechanism `releasing` it adds the noise. Without one the reports already have noise.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = UpdatesServerState
 
     subroutine: Subroutine
     releasing: Mechanism | None = None
 
-    def open(self, noise: Noise) -> tuple[Released, ServerState]:
+    def open(self, noise: Noise) -> tuple[Released, UpdatesServerState]:
         return self._announce(np.zeros(self.subroutine.width), self.subroutine.least, 0)
 
     def aggregate(
-        self, state: ServerState, uploads: Report, noise: Noise
-    ) -> tuple[Released, ServerState]:
+        self, state: UpdatesServerState, uploads: Report, noise: Noise
+    ) -> tuple[Released, UpdatesServerState]:
         total = uploads.values
         if self.releasing is not None:
             total = noise.release(self.releasing, total)
@@ -185,9 +189,11 @@ class UpdatingServer:
             samples, step = min(2 * samples, self.subroutine.longest), 0
         return self._announce(total, samples, step)
 
-    def _announce(self, total: Array, samples: int, step: int) -> tuple[Released, ServerState]:
+    def _announce(
+        self, total: Array, samples: int, step: int
+    ) -> tuple[Released, UpdatesServerState]:
         rounds = self.subroutine.steps(samples)[step]
-        return Released(rounds, total, samples, step), ServerState(samples, step)
+        return Released(rounds, total, samples, step), UpdatesServerState(samples, step)
 
 
 def reduction(

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
+from hedgerow.algorithms.correlated.decoding import DecodingServer, DecodingState, sums_certificate
 from hedgerow.algorithms.gradient.clipped import Shortened, farthest, finite, known
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
@@ -60,7 +60,7 @@ class Gradients(Upload):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class FTRLClientState:
     """The point to play, gradients since the last upload, and the filter: uploads, memory."""
 
     point: Vector
@@ -76,7 +76,7 @@ class Following(PlaysPoint):
     If there is an encoder, the sums are filtered and get noise before they leave the client.
     """
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = FTRLClientState
 
     width: int
     family: Family
@@ -84,26 +84,26 @@ class Following(PlaysPoint):
     encoder: LatticeEncoder | None = None
     reporting: GaussianNoise | None = None
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> FTRLClientState:
         shape = (*noise.batch, self.width)
         point = np.broadcast_to(self.family.domain.centre(self.width), shape)
         filtered = memory_of_clients(self.encoder, shape)
-        return ClientState(point, np.zeros(shape), np.zeros(noise.batch, np.int64), filtered)
+        return FTRLClientState(point, np.zeros(shape), np.zeros(noise.batch, np.int64), filtered)
 
-    def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
+    def receive(self, state: FTRLClientState, broadcast: Leader) -> FTRLClientState:
         shape = state.gradients.shape
         point = np.broadcast_to(broadcast.point, shape)
         return replace(state, point=point, gradients=np.zeros(shape))
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(self, state: FTRLClientState, reports: Array, noise: Noise) -> FTRLClientState:
         return self.observe_many(state, reports[None], noise)
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(self, state: FTRLClientState, reports: Array, noise: Noise) -> FTRLClientState:
         gradients = finite(self.family.gradient(reports, state.point))
         added = clip_to_lattice(gradients, self.clip).sum(axis=0)  # exact, in any order
         return replace(state, gradients=state.gradients + added)
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[Gradients, ClientState]:
+    def upload(self, state: FTRLClientState, noise: Noise) -> tuple[Gradients, FTRLClientState]:
         if self.encoder is None or self.reporting is None:
             return Gradients(state.gradients), state
         values, memory = self.encoder.step_clients(state.uploads, state.filtered, state.gradients)
@@ -118,12 +118,12 @@ class Leading(DecodingServer):
     domain: Domain
     weight: float
 
-    def open(self, noise: Noise) -> tuple[Leader, ServerState]:
+    def open(self, noise: Noise) -> tuple[Leader, DecodingState]:
         return Leader(self.schedule.wait(0), self.domain.centre(self.width)), self.start()
 
     def aggregate(
-        self, state: ServerState, uploads: Gradients, noise: Noise
-    ) -> tuple[Leader, ServerState]:
+        self, state: DecodingState, uploads: Gradients, noise: Noise
+    ) -> tuple[Leader, DecodingState]:
         sums, after = self.running_sums(state, uploads.gradients, noise)
         point = self.domain.project(self.domain.centre(self.width) - sums / self.weight)
         return Leader(self.schedule.wait(after.exchanges), point), after

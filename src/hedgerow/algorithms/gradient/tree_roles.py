@@ -58,7 +58,7 @@ class Towards(Broadcast):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class VertexClientState:
     """Where the walk is, and what the client keeps of the rounds of this phase.
 
     `used` counts the records that entered a batch, `seen` those that were observed. Losses of
@@ -123,7 +123,7 @@ class FrankWolfeClient:
     If there is a mechanism `reporting`, it adds noise before anything leaves the client.
     """
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = VertexClientState
 
     schedule: Schedule
     reporting: Mechanism | None = None
@@ -132,10 +132,10 @@ class FrankWolfeClient:
     def _linear(self) -> bool:
         return self.schedule.gradients.family.linear
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> VertexClientState:
         gradients, place = self.schedule.gradients, first_place(self.schedule.gradients.width)
         width, batch = gradients.width, noise.batch
-        return ClientState(
+        return VertexClientState(
             place.phase,
             place.at,
             place.point,
@@ -147,7 +147,7 @@ class FrankWolfeClient:
             records=Buffer.empty(batch, gradients.family.record_width(width)),
         )
 
-    def receive(self, state: ClientState, broadcast: Towards) -> ClientState:
+    def receive(self, state: VertexClientState, broadcast: Towards) -> VertexClientState:
         place = self.schedule.place_after(state, broadcast.expert)
         state = replace(
             state, phase=place.phase, at=place.at, point=place.point, corners=place.corners
@@ -164,16 +164,22 @@ class FrankWolfeClient:
             records=Buffer.empty(batch, state.records.rows.shape[-1]),
         )
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
+    def play(
+        self, state: VertexClientState, context: Context, noise: Noise
+    ) -> tuple[Array, VertexClientState]:
         return np.broadcast_to(state.point, (*noise.batch, *state.point.shape)), state
 
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
+    def play_many(
+        self, state: VertexClientState, rounds: int, noise: Noise
+    ) -> tuple[Array, VertexClientState]:
         return np.broadcast_to(state.point, (rounds, *noise.batch, *state.point.shape)), state
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(self, state: VertexClientState, reports: Array, noise: Noise) -> VertexClientState:
         return self.observe_many(state, reports[None], noise)
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe_many(
+        self, state: VertexClientState, reports: Array, noise: Noise
+    ) -> VertexClientState:
         plan, first, last = self.schedule.plans[state.phase], state.seen, state.seen + len(reports)
         if not self._linear:
             kept = np.moveaxis(reports[: max(0, plan.used - first)], 0, -2)
@@ -184,7 +190,9 @@ class FrankWolfeClient:
             sums[..., step.root, :] += part.sum(axis=0)
         return replace(state, seen=last, sums=sums)
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[GradientSum, ClientState]:
+    def upload(
+        self, state: VertexClientState, noise: Noise
+    ) -> tuple[GradientSum, VertexClientState]:
         step = self.schedule.step(state)
         self._require_fresh(state, step)
         value = increment = self._increment(state, step)
@@ -196,7 +204,7 @@ class FrankWolfeClient:
         sent = value if self.reporting is None else noise.release(self.reporting, value)
         return GradientSum(sent), state
 
-    def _require_fresh(self, state: ClientState, step: Step) -> None:
+    def _require_fresh(self, state: VertexClientState, step: Step) -> None:
         """Refuse a batch with a record that was used before, or that is not there."""
         if state.used > step.start or state.seen < step.start + step.count:
             raise InvalidValue(
@@ -204,7 +212,7 @@ class FrankWolfeClient:
                 f"{step.start + step.count - 1} with {state.used} used of {state.seen}."
             )
 
-    def _increment(self, state: ClientState, step: Step) -> Array:
+    def _increment(self, state: VertexClientState, step: Step) -> Array:
         """The sum over the batch of the new vertex."""
         schedule, gradients = self.schedule, self.schedule.gradients
         if self._linear:
@@ -221,7 +229,7 @@ class FrankWolfeClient:
 
 
 @dataclass(frozen=True)
-class ServerState:
+class VertexServerState:
     """Where the walk is, and the sums of increments along the path."""
 
     phase: int
@@ -239,18 +247,18 @@ class FrankWolfeServer:
     noise at leaves, it chooses the expert.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = VertexServerState
 
     schedule: Schedule
     adding: Mechanism | None = None
 
-    def open(self, noise: Noise) -> tuple[Towards, ServerState]:
+    def open(self, noise: Noise) -> tuple[Towards, VertexServerState]:
         place = first_place(self.schedule.gradients.width)
         return self._send(replace(place, phase=-1), -1, np.zeros((1, len(place.point))))
 
     def aggregate(
-        self, state: ServerState, uploads: GradientSum, noise: Noise
-    ) -> tuple[Towards, ServerState]:
+        self, state: VertexServerState, uploads: GradientSum, noise: Noise
+    ) -> tuple[Towards, VertexServerState]:
         step, value, path = self.schedule.step(state), np.asarray(uploads.gradients), state.path
         if self.schedule.placement == "leaf":
             expert = (
@@ -272,8 +280,8 @@ class FrankWolfeServer:
             2.0**step.level * 2.0 * self.schedule.bound(state, step) / self.schedule.gradients.reach
         )
 
-    def _send(self, state: Any, expert: int, path: Array) -> tuple[Towards, ServerState]:
+    def _send(self, state: Any, expert: int, path: Array) -> tuple[Towards, VertexServerState]:
         place = self.schedule.place_after(state, expert)
         rounds = 2**place.phase if place.at == 0 else 0
-        after = ServerState(place.phase, place.at, place.point, place.corners, path)
+        after = VertexServerState(place.phase, place.at, place.point, place.corners, path)
         return Towards(rounds, expert), after

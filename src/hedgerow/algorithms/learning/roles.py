@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.algorithms.correlated.decoding import (
     DecodingServer,
-    ServerState,
+    DecodingState,
 )
 from hedgerow.algorithms.learning.rounds import LocalRound
 from hedgerow.core.domain import Domain
@@ -112,7 +112,7 @@ def common_row(values: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class TrainerState(ServerState):
+class TrainerState(DecodingState):
     """The state of a server that decodes sums, and their average for momentum (`trail`)."""
 
     trail: Vector
@@ -141,5 +141,5 @@ class TrainingServer(DecodingServer):
         return Released(1, model), _with_trail(after, trail)
 
 
-def _with_trail(state: ServerState, trail: Array) -> TrainerState:
+def _with_trail(state: DecodingState, trail: Array) -> TrainerState:
     return TrainerState(state.exchanges, state.filtered, state.decoded, trail)

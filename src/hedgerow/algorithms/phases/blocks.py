@@ -56,7 +56,7 @@ class NoisySums(Upload):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class BlockClientState:
     """The expert to follow, the number of rounds still to count, and the losses counted so far."""
 
     expert: Whole
@@ -72,27 +72,27 @@ class BlockClient:
     `reporting`, it adds noise to the sums before they leave the client.
     """
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = BlockClientState
 
     experts: int
     reporting: Any = None
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> BlockClientState:
         zeros = np.zeros(noise.batch, np.int64)
-        return ClientState(zeros, zeros, np.zeros((*noise.batch, self.experts), np.int64))
+        return BlockClientState(zeros, zeros, np.zeros((*noise.batch, self.experts), np.int64))
 
-    def receive(self, state: ClientState, broadcast: NextBlock) -> ClientState:
+    def receive(self, state: BlockClientState, broadcast: NextBlock) -> BlockClientState:
         left = np.full_like(state.left, broadcast.counted)
-        return ClientState(
+        return BlockClientState(
             np.full_like(state.expert, broadcast.expert), left, np.zeros_like(state.losses)
         )
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: BlockClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, BlockClientState]:
         return first_awake(state.expert, context.awake), state
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+    def observe(self, state: BlockClientState, reports: Array, noise: Noise) -> BlockClientState:
         counts = np.asarray(state.left > 0, np.int64)
         return replace(
             state,
@@ -101,8 +101,8 @@ class BlockClient:
         )
 
     def observe_span(
-        self, state: ClientState, block: Block, first: int, rounds: int
-    ) -> ClientState:
+        self, state: BlockClientState, block: Block, first: int, rounds: int
+    ) -> BlockClientState:
         """All clients observe `rounds` rounds of a checked block at once, starting at `first`."""
         counted = min(int(state.left[0]), rounds)
         if counted == 0:
@@ -114,14 +114,16 @@ class BlockClient:
         )
         return replace(state, left=state.left - counted, losses=state.losses + sums)
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
+    def upload(
+        self, state: BlockClientState, noise: Noise
+    ) -> tuple[LossSums | NoisySums, BlockClientState]:
         if self.reporting is None:
             return LossSums(state.losses), state
         return NoisySums(noise.release(self.reporting, from_units(state.losses))), state
 
 
 @dataclass(frozen=True)
-class ServerState:
+class BlockServerState:
     """The number of the current block, from 0; block k has 2^k rounds."""
 
     block: int
@@ -161,7 +163,7 @@ class BlockServer:
     the expert with the smallest sum is chosen.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = BlockServerState
 
     experts: int
     selection: Any
@@ -176,21 +178,23 @@ class BlockServer:
             "counted": self.counting.allowed,
         }
 
-    def open(self, noise: Noise) -> tuple[NextBlock, ServerState]:
+    def open(self, noise: Noise) -> tuple[NextBlock, BlockServerState]:
         return self._announce(0, noise.index(self.experts, "first expert"), noise)
 
     def aggregate(
-        self, state: ServerState, uploads: LossSums | NoisySums, noise: Noise
-    ) -> tuple[NextBlock, ServerState]:
+        self, state: BlockServerState, uploads: LossSums | NoisySums, noise: Noise
+    ) -> tuple[NextBlock, BlockServerState]:
         if self.selection is None:
             expert = int(np.argmin(uploads.losses))
         else:
             expert = noise.release(self.selection, from_units(np.asarray(uploads.losses, np.int64)))
         return self._announce(state.block + 1, expert, noise)
 
-    def _announce(self, block: int, expert: int, noise: Noise) -> tuple[NextBlock, ServerState]:
+    def _announce(
+        self, block: int, expert: int, noise: Noise
+    ) -> tuple[NextBlock, BlockServerState]:
         rounds = 2**block
-        return NextBlock(rounds, expert, self.counting.draw(rounds, noise)), ServerState(block)
+        return NextBlock(rounds, expert, self.counting.draw(rounds, noise)), BlockServerState(block)
 
     def scores(self, block: int, counted: int, reports: Array) -> Array:
         """The input of a choice: the losses in the counted rounds of a block, over all clients."""

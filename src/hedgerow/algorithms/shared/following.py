@@ -57,7 +57,7 @@ def first_awake(expert: np.ndarray, awake: np.ndarray | None) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ClientState:
+class FollowerState:
     """The expert to follow, and the losses since the last upload, in lattice units."""
 
     expert: Whole
@@ -68,27 +68,27 @@ class ClientState:
 class Follower:
     """Plays the broadcast expert (or the next one that is awake) and adds up losses."""
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = FollowerState
 
     experts: int
 
-    def start(self, noise: Noise) -> ClientState:
-        return ClientState(
+    def start(self, noise: Noise) -> FollowerState:
+        return FollowerState(
             np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64)
         )
 
-    def receive(self, state: ClientState, broadcast: CurrentExpert) -> ClientState:
-        return ClientState(
+    def receive(self, state: FollowerState, broadcast: CurrentExpert) -> FollowerState:
+        return FollowerState(
             np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses)
         )
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: FollowerState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, FollowerState]:
         return first_awake(state.expert, context.awake), state
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        return ClientState(state.expert, state.losses + to_units(reports))
+    def observe(self, state: FollowerState, reports: Array, noise: Noise) -> FollowerState:
+        return FollowerState(state.expert, state.losses + to_units(reports))
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
+    def upload(self, state: FollowerState, noise: Noise) -> tuple[LossSums, FollowerState]:
         return LossSums(state.losses), state

@@ -44,7 +44,7 @@ class Totals(Broadcast):
 
 
 @dataclass(frozen=True)
-class ClientState:
+class AdderState:
     """The totals of the last broadcast, and the losses since then."""
 
     totals: UnitVector
@@ -55,26 +55,26 @@ class ClientState:
 class Adder(ABC):
     """A client that adds up losses between exchanges. Subclasses define how it plays."""
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = AdderState
 
     experts: int
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> AdderState:
         zeros = np.zeros((*noise.batch, self.experts), np.int64)
-        return ClientState(zeros, zeros)
+        return AdderState(zeros, zeros)
 
-    def receive(self, state: ClientState, broadcast: Totals) -> ClientState:
-        return ClientState(
+    def receive(self, state: AdderState, broadcast: Totals) -> AdderState:
+        return AdderState(
             np.broadcast_to(broadcast.losses, state.losses.shape), np.zeros_like(state.losses)
         )
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        return ClientState(state.totals, state.losses + to_units(reports))
+    def observe(self, state: AdderState, reports: Array, noise: Noise) -> AdderState:
+        return AdderState(state.totals, state.losses + to_units(reports))
 
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        return ClientState(state.totals, state.losses + to_units(reports.sum(axis=0)))
+    def observe_many(self, state: AdderState, reports: Array, noise: Noise) -> AdderState:
+        return AdderState(state.totals, state.losses + to_units(reports.sum(axis=0)))
 
-    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
+    def upload(self, state: AdderState, noise: Noise) -> tuple[LossSums, AdderState]:
         return LossSums(state.losses), state
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Adder(ABC):
 
 
 @dataclass(frozen=True)
-class ServerState:
+class SummingState:
     """The losses of every expert over all clients so far, in lattice units, and the exchanges."""
 
     totals: UnitVector
@@ -98,20 +98,20 @@ class ServerState:
 class Summing:
     """A server that sends the totals to all clients at every exchange."""
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = SummingState
 
     experts: int
     schedule: Schedule
 
-    def open(self, noise: Noise) -> tuple[Totals, ServerState]:
+    def open(self, noise: Noise) -> tuple[Totals, SummingState]:
         totals = np.zeros(self.experts, np.int64)
-        return Totals(self.schedule.wait(0), totals), ServerState(totals, 0)
+        return Totals(self.schedule.wait(0), totals), SummingState(totals, 0)
 
     def aggregate(
-        self, state: ServerState, uploads: LossSums, noise: Noise
-    ) -> tuple[Totals, ServerState]:
+        self, state: SummingState, uploads: LossSums, noise: Noise
+    ) -> tuple[Totals, SummingState]:
         totals, exchanges = state.totals + uploads.losses, state.exchanges + 1
-        return Totals(self.schedule.wait(exchanges), totals), ServerState(totals, exchanges)
+        return Totals(self.schedule.wait(exchanges), totals), SummingState(totals, exchanges)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class ManySums:
         plays = [self.client.follow(from_units(known - known.min()), spans[:1], noise)]
         if len(due) == 0:
             held = clients.losses + to_units(reports.sum(axis=0))
-            after, left = ClientState(clients.totals, held), run.remaining - rounds
+            after, left = AdderState(clients.totals, held), run.remaining - rounds
         else:
             last = server.totals + clients.losses.sum(axis=0)
             last += to_units(reports[: due[0]].sum(axis=(0, 1)))
@@ -144,8 +144,8 @@ class ManySums:
                 plays.append(self.client.follow(totals, here, noise))
             last = least + to_units(above)
             held = to_units(reports[due[-1] :].sum(axis=0))
-            after = ClientState(np.broadcast_to(last, held.shape), held)
-            server = ServerState(last, server.exchanges + len(due))
+            after = AdderState(np.broadcast_to(last, held.shape), held)
+            server = SummingState(last, server.exchanges + len(due))
             left = int(due[-1]) + schedule.wait(server.exchanges) - rounds
         shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
         return RunState(run.round + rounds, after, None, server, left), Trace(shown, len(due))

@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.algorithms.shared.following import CHANNELS
 from hedgerow.algorithms.sparse_vector.columns import Weights, weigh
 from hedgerow.algorithms.sparse_vector.plan import Constants
-from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
+from hedgerow.algorithms.sparse_vector.selector import Selector, SelectorState
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector
@@ -25,7 +25,7 @@ from hedgerow.privacy.mechanisms import AboveThreshold
 
 
 @dataclass(frozen=True)
-class RecencyState(ServerState):
+class RecencyState(SelectorState):
     """The state of a sparse-vector server, and what it remembers of the epoch.
 
     `begun` are the totals when the run began; `remembered` are the losses of the earlier runs of
@@ -61,7 +61,7 @@ class RecencySelector(Selector):
         zero = np.zeros(self.experts, np.int64)
         return RecencyState(zero, expert, 0, np.inf, 0, 0, zero, zero)
 
-    def spent(self, state: ServerState) -> bool:
+    def spent(self, state: SelectorState) -> bool:
         return False
 
     def tested(self, switches: int) -> bool:
@@ -73,13 +73,13 @@ class RecencySelector(Selector):
         lost = state.totals - state.begun
         return np.maximum(lost - least, 0) if least else lost
 
-    def scores(self, state: ServerState) -> Array:
+    def scores(self, state: SelectorState) -> Array:
         """Weighted losses of the epoch."""
         assert isinstance(state, RecencyState)
         own = self.weights.of(state.switches).own
         return from_units(state.remembered + own * self.counted(state))
 
-    def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> RecencyState:
+    def next_run(self, state: SelectorState, expert: int, noisy_threshold: float) -> RecencyState:
         assert isinstance(state, RecencyState)
         used = state.switches + 1
         later = self.weights.of(state.switches).later

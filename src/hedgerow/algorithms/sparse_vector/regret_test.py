@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, RecencyState
-from hedgerow.algorithms.sparse_vector.selector import ServerState
+from hedgerow.algorithms.sparse_vector.selector import SelectorState
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.rounding import round_up
 from hedgerow.privacy.curves import PureDP
@@ -108,7 +108,7 @@ class RegretSelector(RecencySelector):
     def all_tests(self) -> tuple[AboveThreshold, ...]:
         return self.sparse, louder(self.sparse)
 
-    def query(self, state: ServerState) -> float:
+    def query(self, state: SelectorState) -> float:
         if not self.by_regret(state.switches):
             return super().query(state)
         assert isinstance(state, RecencyState)
@@ -116,7 +116,7 @@ class RegretSelector(RecencySelector):
         return float(from_units(lost[state.expert] - lost.min()))
 
     def queries(
-        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
+        self, state: SelectorState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
         if not self.by_regret(state.switches):
             return super().queries(state, losses, earlier, due)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
+from hedgerow.algorithms.shared.following import CurrentExpert, FollowerState
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
@@ -28,7 +28,7 @@ SHORT_RUN = 256  # exchanges
 
 
 @dataclass(frozen=True)
-class ServerState:
+class SelectorState:
     """What the server remembers between exchanges.
 
     `totals` are the losses of all clients so far, `expert` is the expert of the current run, `base`
@@ -53,7 +53,7 @@ class Selector:
     `limit`, `spent`, `scores` and `next_run`.
     """
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = SelectorState
 
     experts: int
     schedule: Schedule
@@ -68,15 +68,15 @@ class Selector:
         state = replace(state, noisy_threshold=self.begin(0, noise))
         return self.message(state), state
 
-    def beginning(self, expert: int) -> ServerState:
+    def beginning(self, expert: int) -> SelectorState:
         """The state before the first round, without a threshold."""
-        return ServerState(np.zeros(self.experts, np.int64), expert, 0, np.inf, 0, 0)
+        return SelectorState(np.zeros(self.experts, np.int64), expert, 0, np.inf, 0, 0)
 
-    def spent(self, state: ServerState) -> bool:
+    def spent(self, state: SelectorState) -> bool:
         """Whether no further expert may be drawn."""
         return state.switches >= self.switches
 
-    def switches_left(self, state: ServerState) -> int | None:
+    def switches_left(self, state: SelectorState) -> int | None:
         """The draws that are still allowed."""
         return self.switches - state.switches
 
@@ -115,16 +115,16 @@ class Selector:
             "noise_law": self.sparse.law,
         }
 
-    def message(self, state: ServerState) -> CurrentExpert:
+    def message(self, state: SelectorState) -> CurrentExpert:
         wait = None if self.spent(state) else self.schedule.wait(state.exchanges)
         return CurrentExpert(wait, state.expert, state.switches)
 
-    def query(self, state: ServerState) -> float:
+    def query(self, state: SelectorState) -> float:
         """The loss of the current expert in this run, over all clients."""
         return float(from_units(int(state.totals[state.expert]) - state.base))
 
     def queries(
-        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
+        self, state: SelectorState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
         """`query` before each round in `due`, as long as the run lasts.
 
@@ -135,11 +135,11 @@ class Selector:
         np.cumsum(np.einsum("ri->r", losses[: due[-1], :, state.expert]), out=column[1:])
         return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
 
-    def scores(self, state: ServerState) -> Array:
+    def scores(self, state: SelectorState) -> Array:
         """Scores for the selection, small ones are good: total losses, but at least m L*."""
         return np.maximum(from_units(state.totals), self.floor)
 
-    def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> ServerState:
+    def next_run(self, state: SelectorState, expert: int, noisy_threshold: float) -> SelectorState:
         """The state in which the run of the next expert begins."""
         return replace(
             state,
@@ -149,7 +149,7 @@ class Selector:
             switches=state.switches + 1,
         )
 
-    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+    def switch(self, state: SelectorState, noise: Noise) -> SelectorState:
         """Draws the next expert and begins its run."""
         expert = noise.release(self.selection, self.scores(state))
         after = self.next_run(state, expert, np.inf)
@@ -159,7 +159,7 @@ class Selector:
 
     def aggregate(
         self, state: Any, uploads: LossSums, noise: Noise
-    ) -> tuple[CurrentExpert, ServerState]:
+    ) -> tuple[CurrentExpert, SelectorState]:
         state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         if not self.tested(state.switches) or self.test(state.switches).above(
             self.query(state), state.noisy_threshold, noise
@@ -177,7 +177,7 @@ class Selector:
         """
         noise = source.server()
         rounds, clients = block.losses.shape[:2]
-        state: ServerState = run.server
+        state: SelectorState = run.server
         before = state.totals + run.clients.losses.sum(axis=0)
         totals, since, earlier = before, 0, state.exchanges
         plays = np.full(rounds, state.expert, np.int64)
@@ -219,7 +219,7 @@ class Selector:
             remaining = None if run.remaining is None else run.remaining - rounds
         after = RunState(
             run.round + rounds,
-            ClientState(np.full(clients, state.expert), sums),
+            FollowerState(np.full(clients, state.expert), sums),
             None,
             state,
             remaining,
@@ -228,7 +228,7 @@ class Selector:
 
     def _end(
         self,
-        state: ServerState,
+        state: SelectorState,
         losses: Array,
         earlier: Units,
         due: npt.NDArray[np.int64],

@@ -91,7 +91,7 @@ def leader(sums: Array, gains: bool, awake: np.ndarray | None = None) -> np.ndar
 
 
 @dataclass(frozen=True)
-class ClientState(ReporterState):
+class LeadingClientState(ReporterState):
     """The record to report, and the noisy sums of the last broadcast."""
 
     sums: Vector
@@ -101,20 +101,20 @@ class ClientState(ReporterState):
 class LeadingClient(Reporter):
     """A client that reports and follows the best number of the broadcast (`followed`)."""
 
-    state: ClassVar[type[Any]] = ClientState
+    state: ClassVar[type[Any]] = LeadingClientState
 
     gains: bool = False
 
-    def start(self, noise: Noise) -> ClientState:
+    def start(self, noise: Noise) -> LeadingClientState:
         own = super().start(noise)
-        return ClientState(own.record, own.size, own.reporting, np.zeros_like(own.record))
+        return LeadingClientState(own.record, own.size, own.reporting, np.zeros_like(own.record))
 
-    def receive(self, state: ClientState, broadcast: Any) -> ClientState:
+    def receive(self, state: LeadingClientState, broadcast: Any) -> LeadingClientState:
         return replace(state, sums=np.broadcast_to(broadcast.followed, state.sums.shape))
 
     def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
+        self, state: LeadingClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, LeadingClientState]:
         return leader(state.sums, self.gains, context.awake), state
 
 
@@ -166,7 +166,7 @@ class LeadingDecider:
 
 
 @dataclass(frozen=True)
-class ServerState:
+class NoisySumsState:
     """The number of rounds that were reported, and the noisy sums.
 
     Before the first report the sums are standard normal. They get the scale of the first reports.
@@ -180,26 +180,26 @@ class ServerState:
 class SummingServer:
     """Adds up noisy reports."""
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = NoisySumsState
 
     experts: int
     silo: bool = False
 
-    def open(self, noise: Noise) -> tuple[NoisySums, ServerState]:
+    def open(self, noise: Noise) -> tuple[NoisySums, NoisySumsState]:
         sums = noise.draw("gaussian", START, (self.experts,), scale=1.0)
-        return NoisySums(1, sums), ServerState(0, sums)
+        return NoisySums(1, sums), NoisySumsState(0, sums)
 
     def aggregate(
-        self, state: ServerState, uploads: NoisyReport, noise: Noise
-    ) -> tuple[NoisySums, ServerState]:
+        self, state: NoisySumsState, uploads: NoisyReport, noise: Noise
+    ) -> tuple[NoisySums, NoisySumsState]:
         after = self.add(state, uploads)
         return self.announce(after), after
 
-    def add(self, state: ServerState, uploads: NoisyReport) -> ServerState:
+    def add(self, state: NoisySumsState, uploads: NoisyReport) -> NoisySumsState:
         """Return the state with the reports of one more round."""
         values, variance = noisy_vector(uploads, self.experts, self.silo)
         before = state.sums if state.reported else np.sqrt(variance) * state.sums
-        return ServerState(state.reported + 1, before + values)
+        return NoisySumsState(state.reported + 1, before + values)
 
     def announce(self, state: Any) -> NoisySums:
         """Return what is broadcast in this state."""
@@ -253,10 +253,10 @@ class Walk:
 
     def follow(
         self, state: Any, sums: Array, plays: np.ndarray, awake: np.ndarray | None
-    ) -> ServerState:
+    ) -> NoisySumsState:
         """Write the plays of some rounds, given the sums before each, and return the next state."""
         plays[:] = leader(sums, self.gains, awake)
-        return ServerState(state.reported + len(sums), sums[-1].copy())
+        return NoisySumsState(state.reported + len(sums), sums[-1].copy())
 
     @staticmethod
     def _trace(plays: np.ndarray, block: Block, exchanges: int) -> Trace:

@@ -34,7 +34,7 @@ from hedgerow.algorithms.walks.walk_leader import (
     every_round,
     leader,
 )
-from hedgerow.algorithms.walks.walk_leader import ServerState as NoisySum
+from hedgerow.algorithms.walks.walk_leader import NoisySumsState as NoisySum
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array
@@ -97,7 +97,7 @@ class Forecast(Broadcast):
 
 
 @dataclass(frozen=True)
-class ServerState:
+class MetaState:
     """Noisy gains and scores of forecasters; everything is computed from reports.
 
     `reported` rounds are over, `recent` are the noisy gains of the last ones, and `sums` those of
@@ -117,7 +117,7 @@ class ServerState:
 class MetaServer:
     """Updates forecasts and scores, and sends the forecast to follow."""
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = MetaState
 
     adding: SummingServer
     gains: bool
@@ -125,18 +125,18 @@ class MetaServer:
     decorrelation: Decorrelation | None
     follow: Follow
 
-    def open(self, noise: Noise) -> tuple[Forecast, ServerState]:
+    def open(self, noise: Noise) -> tuple[Forecast, MetaState]:
         """Begin with an expert at random, for all forecasters."""
         started = self.adding.open(noise)[1]
         count, values = len(self.panel.members), self.signed(started.sums)
         picks, scores = np.full(count, int(np.argmax(values))), np.zeros(count)
         empty = np.zeros((0, self.adding.experts))
-        state = ServerState(0, empty, started.sums, picks, scores, np.zeros((count, count)))
+        state = MetaState(0, empty, started.sums, picks, scores, np.zeros((count, count)))
         return Forecast(1, values), state
 
     def aggregate(
-        self, state: ServerState, uploads: NoisyReport, noise: Noise
-    ) -> tuple[Forecast, ServerState]:
+        self, state: MetaState, uploads: NoisyReport, noise: Noise
+    ) -> tuple[Forecast, MetaState]:
         added = self.adding.aggregate(NoisySum(state.reported, state.sums), uploads, noise)[1]
         values, variance = noisy_vector(uploads, self.adding.experts, self.adding.silo)
         values, reported = self.signed(values), added.reported
@@ -156,7 +156,7 @@ class MetaServer:
                 noisy = scores + extra
             chosen = forecasts[int(np.argmax(noisy))]
         picks = forecasts.argmax(axis=-1)
-        after = ServerState(reported, recent, added.sums, picks, scores, covariance)
+        after = MetaState(reported, recent, added.sums, picks, scores, covariance)
         return Forecast(1, chosen), after
 
     def signed(self, values: Array) -> Array:
@@ -232,12 +232,12 @@ class MetaWalk:
 
     def _many(
         self,
-        state: ServerState,
+        state: MetaState,
         noisy: Array,
         variance: Array,
         shown: np.ndarray | None,
         noise: Noise,
-    ) -> tuple[ServerState, np.ndarray, Array]:
+    ) -> tuple[MetaState, np.ndarray, Array]:
         """Return the state after several rounds, their plays, and the last forecast to follow.
 
         `shown` marks the experts that may be followed in each round.
@@ -286,7 +286,7 @@ class MetaWalk:
             for i in np.flatnonzero(~np.take_along_axis(shown, plays[:, None], -1)[:, 0]).tolist():
                 plays[i] = leader(chosen(i), True, shown[i])
         recent = history[max(0, len(history) - panel.window) :].copy()
-        after = ServerState(
+        after = MetaState(
             state.reported + rounds, recent, sums[-1].copy(), picks[-1], scores, covariance
         )
         return after, plays, chosen(rounds - 1)

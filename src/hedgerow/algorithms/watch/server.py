@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import ClientState
+from hedgerow.algorithms.shared.following import FollowerState
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.algorithms.sparse_vector.regret_test import RegretTest
 from hedgerow.core.block import Block
@@ -301,7 +301,7 @@ class RunServer:
             own = run.clients.losses + block.own_totals
         else:
             own = to_units(block.losses[rounds - rest :].sum(axis=0))
-        after = ClientState(np.full(clients, state.expert), own)
+        after = FollowerState(np.full(clients, state.expert), own)
         played = np.broadcast_to(plays[:, None], (rounds, clients))
         return RunState(run.round + rounds, after, None, state, left), Trace(played, exchanges)
 

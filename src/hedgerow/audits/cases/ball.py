@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.gradient.cover_dartboard import Likelihood, Scale
-from hedgerow.algorithms.gradient.limited_updates import ClientState, Released, SamplingClient
+from hedgerow.algorithms.gradient.limited_updates import (
+    Released,
+    SamplingClient,
+    UpdatesClientState,
+)
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
@@ -44,7 +48,7 @@ FLAT = Huber(radius=1.0, target=2.0, threshold=1.0)  # linear in the whole ball
 
 
 @dataclass(frozen=True)
-class TwiceState(ClientState):
+class TwiceState(UpdatesClientState):
     """The same, with the first record of the step, and whether it is still to come."""
 
     first: Vector
@@ -66,7 +70,7 @@ class UsedTwice(SamplingClient):
 
     def receive(self, state: Any, broadcast: Released) -> Any:
         after = super().receive(state, broadcast)
-        kept = {part.name: getattr(after, part.name) for part in fields(ClientState)}
+        kept = {part.name: getattr(after, part.name) for part in fields(UpdatesClientState)}
         opened = TwiceState(**kept, first=state.first, fresh=np.ones_like(state.fresh))
         if state.samples.flat[0] == 0:
             return opened

@@ -15,10 +15,10 @@ import numpy as np
 
 from hedgerow.algorithms.phases.blocks import (
     BlockClient,
+    BlockClientState,
     BlockServer,
-    ClientState,
+    BlockServerState,
     NextBlock,
-    ServerState,
 )
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
@@ -39,7 +39,7 @@ LOUD, RUNS = 4.0, 5000  # epsilon of the tiny game, where losses matter more tha
 
 
 @dataclass(frozen=True)
-class OverlapState(ClientState):
+class OverlapState(BlockClientState):
     last: UnitVector
 
 
@@ -53,12 +53,12 @@ class OverlappingClient(BlockClient):
         plain = super().start(noise)
         return OverlapState(plain.expert, plain.left, plain.losses, plain.losses)
 
-    def receive(self, state: ClientState, broadcast: NextBlock) -> OverlapState:
+    def receive(self, state: BlockClientState, broadcast: NextBlock) -> OverlapState:
         assert isinstance(state, OverlapState)
         plain = super().receive(state, broadcast)
         return OverlapState(plain.expert, plain.left, state.last, state.last)
 
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> OverlapState:
+    def observe(self, state: BlockClientState, reports: Array, noise: Noise) -> OverlapState:
         plain = super().observe(state, reports, noise)
         return OverlapState(plain.expert, plain.left, plain.losses, to_units(reports))
 
@@ -73,7 +73,7 @@ class OverlappingServer(BlockServer):
 
 
 @dataclass(frozen=True)
-class OpenState(ServerState):
+class OpenState(BlockServerState):
     totals: UnitVector
 
 
@@ -91,7 +91,7 @@ class OpenServer(BlockServer):
         return sent, OpenState(state.block, np.zeros(self.experts, np.int64))
 
     def aggregate(
-        self, state: ServerState, uploads: Any, noise: Noise
+        self, state: BlockServerState, uploads: Any, noise: Noise
     ) -> tuple[NextBlock, OpenState]:
         assert isinstance(state, OpenState)
         totals = state.totals + np.asarray(uploads.losses, np.int64)

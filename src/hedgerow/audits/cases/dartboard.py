@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.dartboard.server import DartboardServer, ServerState
+from hedgerow.algorithms.dartboard.server import DartboardServer, DartboardState
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
@@ -120,7 +120,7 @@ def _in_more_groups(spec: ShrinkingDartboard) -> ShrinkingDartboard:
 
 def _transcript(server: DartboardServer, *, stays: int = 0) -> tuple[CurrentExpert, ...]:
     """Expert 1 stays for `stays` exchanges; then expert 0 is drawn as often as the cap allows."""
-    state = ServerState(np.zeros(0, np.int64), 1, 0, 0)
+    state = DartboardState(np.zeros(0, np.int64), 1, 0, 0)
     sent = [server.message(state)]
     for exchange in range(_exchanges(server)):
         if server.over(state.switches):

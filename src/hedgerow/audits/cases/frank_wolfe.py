@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.tree_roles import ClientState, FrankWolfeClient
+from hedgerow.algorithms.gradient.tree_roles import FrankWolfeClient, VertexClientState
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
 from hedgerow.audits.cases.releases import (
     expert_pairs,
@@ -102,7 +102,7 @@ def _chooses(spec: FrankWolfe) -> bool:
 class Reusing(FrankWolfeClient):
     """The bug: right children take the records of the root again."""
 
-    def _increment(self, state: ClientState, step: Step) -> Array:
+    def _increment(self, state: VertexClientState, step: Step) -> Array:
         return super()._increment(state, replace(step, level=0))
 
 
