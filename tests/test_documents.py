@@ -95,10 +95,19 @@ def test_proofs_can_be_read_in_a_terminal(proof: Path) -> None:
     assert [number for number, line in enumerate(lines, 1) if len(line) > 130] == []
 
 
-def test_readme_outputs_are_current() -> None:
+@pytest.mark.parametrize("name", ["README.md", "src/hedgerow/__init__.pyi"])
+def test_what_is_printed_is_current(name: str) -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "documents.py"))
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tool["filled"](text) == text, "run `make documents`"
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert tool["filled"](text, ROOT / name) == text, "run `make documents`"
+
+
+def test_a_registered_algorithm_is_listed_without_another_line() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "documents.py"))
+    text = tool["STUB"].read_text(encoding="utf-8")
+    without = "".join(line for line in text.splitlines(True) if "random_prefix" not in line)
+    assert without != text
+    assert tool["stub"](without) == text
 
 
 @pytest.mark.parametrize("name", ["gao2024-figure2", "near-realizable"])

@@ -1,5 +1,5 @@
-"""Fill in the parts of README.md and docs/ that come from running code; `--check` fails when they
-are out of date.
+"""Fill in the parts of README.md and docs/ that come from running code, and list what is registered
+in `__init__.pyi`; `--check` fails when they are out of date.
 
 Three kinds of blocks, each ended by `<!-- end -->` (in README.md by `<!-- end:NAME -->`):
 
@@ -25,23 +25,35 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from hedgerow import proofs
-from hedgerow.algorithms.registry import variants
+from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.core.certificate import Guarantee, Proof
 from hedgerow.core.setting import Setting
+from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.experiment import TextTable
 from hedgerow_papers.stored import stored
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+STUB = ROOT / "src" / "hedgerow" / "__init__.pyi"
 SETTING = Setting(clients=10, experts=100, horizon=512)
 BLOCK = re.compile(r"(<!-- run:([^\n]+?) -->\n)(.*?)(<!-- end(?::\w+)? -->)", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def documents() -> list[Path]:
-    """README.md and the pages, without those that are made by the build."""
-    return [README, *sorted((ROOT / "docs").glob("*.md"))]
+    """README.md, the pages without those that are made by the build, and the list of names."""
+    return [README, *sorted((ROOT / "docs").glob("*.md")), STUB]
+
+
+def stub(text: str) -> str:
+    """The public names of the package, with every registered algorithm and environment."""
+    lines = set(text.splitlines())
+    for registry in (ALGORITHMS, ENVIRONMENTS):
+        for name in registry.built_in:
+            module, thing = registry[name].__module__, registry[name].__name__
+            lines.add(f"from {module.removeprefix('hedgerow')} import {thing} as {thing}")
+    return "\n".join(sorted(lines)) + "\n"
 
 
 def python(code: str) -> str:
@@ -208,6 +220,8 @@ MADE: dict[str, Callable[[Path], str]] = {
 
 def filled(text: str, document: Path = README) -> str:
     """The document with all its blocks current."""
+    if document == STUB:
+        return stub(text)
 
     def current(found: re.Match[str]) -> str:
         start, name, _, end = found.groups()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,8 @@ PROVEN = "those of never or rarely wrong experts, with a proven regret"
 NOT_PRIVATE = "for comparison, without privacy"
 BRIEF = (PROVEN, NOT_PRIVATE, PRINTED)  # headings under which only names are listed
 POINTS = "points instead of experts; models (online_sgd)"
-# Headings of the short list, by the package of a class or the start of an experiment's ID.
+# Headings of the short list, by the package of a class or the start of an experiment's ID. Another
+# package is headed by the first line of its docstring.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
         "sparse_vector": "one expert is never wrong, or rarely (doubling, potential)",
@@ -65,14 +67,21 @@ def _summary(thing: Any) -> str:
     )
 
 
+def _own_heading(thing: Any) -> str:
+    """What the package of a class says of itself, as a heading."""
+    package = thing.__module__.rpartition(".")[0] if isinstance(thing, type) else ""
+    about = (import_module(package).__doc__ or "") if package else ""
+    return about.strip().partition("\n")[0].rstrip(".") or OTHERS
+
+
 def _grouped(kind: str) -> dict[str, list[str]]:
     """The names of a kind by heading, in the order of the headings."""
     headings = GROUPS[kind]
-    found: dict[str, list[str]] = {heading: [] for heading in (*headings.values(), OTHERS)}
+    found: dict[str, list[str]] = {heading: [] for heading in headings.values()}
     for name, thing in KINDS[kind].items():
         package, *rooms = thing.__module__.split(".") if isinstance(thing, type) else [""]
         place = rooms[1] if package == "hedgerow" else package or name.split("-")[0]
-        found[headings.get(place, OTHERS)].append(name)
+        found.setdefault(headings.get(place) or _own_heading(thing), []).append(name)
     return {heading: names for heading, names in found.items() if names}
 
 

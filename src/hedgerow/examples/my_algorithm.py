@@ -11,48 +11,30 @@ phase and moves each score of one draw by at most 1, so the whole transcript is 
 """
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
 import hedgerow
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.audits.case import WHOLE, AuditCase
-from hedgerow.core.certificate import Certificate, Channel, Observer, Proof, trusted_server
-from hedgerow.core.lattice import from_units, to_units
-from hedgerow.core.layout import UnitVector, Whole
-from hedgerow.core.limits import Between, Broadcasts, Range, Uploads
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.certificate import Observer, Proof, trusted_server
+from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.lattice import from_units
+from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.core.validate import at_least, check_budget
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 
-# 1. Messages: everything that leaves a client, and everything that comes back.
-@dataclass(frozen=True)
-class PhaseLosses(Upload):
-    """The losses of every expert at one client in the last phase, in lattice units."""
-
-    losses: UnitVector
-
-
-@dataclass(frozen=True)
-class NextExpert(Broadcast):
-    """The expert to follow in the next phase."""
-
-    expert: int
-
-
-# 2. States: explicit and flat, with arrays and numbers only. Each role declares its own.
-@dataclass(frozen=True)
-class ClientState:
-    """The expert to follow, and the losses in this phase."""
-
-    expert: Whole
-    losses: UnitVector
-
-
+# 1. The server's state: explicit and flat, with arrays and numbers only. The client is `Follower`,
+# which adds up its losses and follows the broadcast expert. Messages and a client of your own look
+# like those in `algorithms/shared/following.py`.
 @dataclass(frozen=True)
 class ServerState:
     """The number of finished phases."""
@@ -60,38 +42,7 @@ class ServerState:
     phases: int
 
 
-# 3. The client: pure methods. Arrays have shape (*batch, width), for one client or for all of them.
-@dataclass(frozen=True)
-class PhaseClient:
-    """Follows the announced expert and adds up the losses of the phase."""
-
-    state: ClassVar[type[Any]] = ClientState
-
-    experts: int
-
-    def start(self, noise: Noise) -> ClientState:
-        return ClientState(
-            np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64)
-        )
-
-    def receive(self, state: ClientState, broadcast: NextExpert) -> ClientState:
-        return ClientState(
-            np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses)
-        )
-
-    def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
-        return state.expert, state
-
-    def observe(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
-        return replace(state, losses=state.losses + to_units(reports))
-
-    def upload(self, state: ClientState, noise: Noise) -> tuple[PhaseLosses, ClientState]:
-        return PhaseLosses(state.losses), state
-
-
-# 4. The server: noise comes from mechanisms only; `noise.release` lets every release be recorded.
+# 2. The server: pure methods; noise comes from mechanisms only, through `noise.release`.
 @dataclass(frozen=True)
 class PhaseServer:
     """Draws the expert of the next phase from the losses of the last one."""
@@ -99,29 +50,30 @@ class PhaseServer:
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
-    every: int
+    schedule: Schedule
     selection: ExponentialMechanism
 
-    def open(self, noise: Noise) -> tuple[NextExpert, ServerState]:
+    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         first = noise.index(self.experts, "first expert")
-        return NextExpert(self.every, first), ServerState(0)
+        return CurrentExpert(self.schedule.wait(0), first, 0), ServerState(0)
 
     def aggregate(
-        self, state: ServerState, uploads: PhaseLosses, noise: Noise
-    ) -> tuple[NextExpert, ServerState]:
-        expert = noise.release(self.selection, from_units(uploads.losses))
-        return NextExpert(self.every, expert), ServerState(state.phases + 1)
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[CurrentExpert, ServerState]:
+        expert, phases = noise.release(self.selection, from_units(uploads.losses)), state.phases + 1
+        return CurrentExpert(self.schedule.wait(phases), expert, phases), ServerState(phases)
 
-    def log_likelihood(self, broadcasts: list[NextExpert], reports: np.ndarray) -> float:
-        """Exact log-probability of the broadcasts, for the audit."""
+    def log_likelihood(self, broadcasts: list[CurrentExpert], reports: np.ndarray) -> float:
+        """Exact log-probability of the broadcasts, for contracts and audits."""
         result = -np.log(self.experts)
         for phase, sent in enumerate(broadcasts[1:]):
-            losses = reports[phase * self.every : (phase + 1) * self.every].sum(axis=(0, 1))
+            rounds = slice(self.schedule.time(phase), self.schedule.time(phase + 1))
+            losses = reports[rounds].sum(axis=(0, 1))
             result += self.selection.log_probability(losses, sent.expert)
         return result
 
 
-# 5. The user's side: parameters, checks, and a certificate built from the same mechanism object.
+# 3. The user's side: parameters, checks, and a certificate built from the same mechanism object.
 @dataclass(frozen=True)
 class EqualPhases(AlgorithmSpec):
     """Draw a new expert every `every` rounds, privately, from the losses of the last phase.
@@ -153,41 +105,30 @@ class EqualPhases(AlgorithmSpec):
         at_least("every", self.every, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        expect(self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}")
+        check_interval(self.every, setting)
         selection = ExponentialMechanism("selection", self.epsilon)
-        server = PhaseServer(setting.experts, self.every, selection)
+        server = PhaseServer(setting.experts, Schedule(self.every), selection)
         return Algorithm(
             name="my_algorithm",
             setting=setting,
-            client=PhaseClient(setting.experts),
+            client=Follower(setting.experts),
             server=server,
-            certificate=self._certificate(setting, selection),
-            uploads=Uploads(PhaseLosses, {"losses": Range(setting.experts, 0.0, 1.0)}),
-            broadcasts=Broadcasts(
-                NextExpert,
-                {
-                    "rounds": Between(self.every, self.every),
-                    "expert": Between(0, setting.experts - 1),
-                },
+            certificate=trusted_server(
+                setting=setting,
+                curve=selection.curve,
+                proof=Proof("composition.md", "disjoint-pieces"),
+                channels=CHANNELS,
+                mechanisms=(selection,),
             ),
+            uploads=Uploads(LossSums, sums_of_losses(setting)),
+            broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
+            supports=MASKS_AND_DELAYS,
             claims=Claims(log_likelihood=server.log_likelihood),
-        )
-
-    def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
-        return trusted_server(
-            setting=setting,
-            curve=selection.curve,
-            proof=Proof("composition.md", "disjoint-pieces"),
-            channels={
-                "PhaseLosses.losses": Channel.UPLOADS,
-                "NextExpert.rounds": Channel.TIMING,
-                "NextExpert.expert": Channel.BROADCASTS,
-            },
-            mechanisms=(selection,),
+            shortcuts=Shortcuts(common_play=attrgetter("expert")),
         )
 
 
-# 6. The audit: a null case, the transcript that leaks most, and a bug that must be caught.
+# 4. The audit: a null case, the transcript that leaks most, and a bug that must be caught.
 def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     """One phase in which expert 0 is drawn although all other clients find it bad.
 
@@ -199,7 +140,7 @@ def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     first[0, 1:, 0] = 1.0
     second = first.copy()
     first[0, 0, 1:] = second[0, 0, 0] = 1.0
-    sent = ((NextExpert(spec.every, 1), NextExpert(spec.every, 0)),)
+    sent = ((CurrentExpert(spec.every, 1, 0), CurrentExpert(spec.every, 0, 1)),)
     less = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.8))
     bug = replace(
         algorithm, server=less, claims=replace(algorithm.claims, log_likelihood=less.log_likelihood)
@@ -221,6 +162,6 @@ def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     )
 
 
-# 7. Register the algorithm and its audit under a name.
+# 5. Register the algorithm and its audit under a name.
 hedgerow.ALGORITHMS.add("my_algorithm", EqualPhases)
 hedgerow.AUDITS.add("my_algorithm", audit_cases)
