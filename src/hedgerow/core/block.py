@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array, Units, require_lattice, to_units
+from hedgerow.core.lattice import Array, Units, require_lattice, round_to_lattice, to_units
 from hedgerow.core.losses import Linear
 from hedgerow.core.plays import Plays
-from hedgerow.core.setting import Setting
+from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.sums import few, sum_rows, sum_unit_rows
 
 ABSENT = -1  # the play of an absent client
@@ -107,19 +107,14 @@ class Block:
         return self.segments.sum(axis=1)
 
     def answered(self, plays: np.ndarray | Plays) -> Array:
-        """Return the losses, with a sleeping expert charged what its client pays.
-
-        Proven in `proofs/masks.md#sleeping-experts`.
-        """
+        """Return the losses, with a sleeping expert charged what its client pays."""
         if self.awake is None:
             return self.losses
         if not isinstance(plays, np.ndarray):
             raise InvalidValue(
                 "Sleeping experts need an algorithm that chooses experts; this one plays points."
             )
-        return np.where(
-            self.awake, self.losses, np.take_along_axis(self.losses, plays[..., None], axis=-1)
-        )
+        return charged(self.losses, self.awake, plays)
 
     def sums(self, plays: np.ndarray | Plays) -> Units:
         """Return `segments`, computed from the answered losses where experts sleep."""
@@ -206,6 +201,73 @@ def _check_side(block: Block, first_round: int) -> None:
                 f"Client {speaking[0][1]} does not report in round {speaking[0][0] + first_round}, "
                 "but its report is not zero. Set it to 0, or mark the client in `reporting`."
             )
+
+
+def taken(
+    given: Array,
+    setting: Setting,
+    number: int,
+    secret: bool,
+    awake: np.ndarray | None = None,
+    present: np.ndarray | None = None,
+    reporting: np.ndarray | None = None,
+) -> Array:
+    """Return the records of all clients in round `number` as users give them, ready for clients.
+
+    Linear ones are rounded to the lattice. Rows of absent clients, which are not `present`, become
+    zeros (`proofs/masks.md#absent-clients`), and so do sleeping experts, which are not `awake`.
+    Records out of range are refused; if they are `secret`, without their values, because error
+    messages end up in logs.
+    """
+    family, here = setting.family, reporting if present is None else present
+    if present is not None:
+        given = np.where(present[:, None], given, 0.0)
+    if awake is not None:
+        stuck = ~awake.any(axis=-1) & (True if present is None else present)
+        if stuck.any():
+            raise InvalidValue(
+                f"No expert was awake for client {int(stuck.argmax())} in this round. "
+                "Mark it as absent (present), or let an expert be awake."
+            )
+        given = np.where(awake, given, 0.0)
+    if secret and family == LOSSES:
+        wrong = np.argwhere(~((given >= 0) & (given <= 1)))
+        if len(wrong):
+            at = tuple(map(int, wrong[0]))
+            raise InvalidValue(f"Expected the loss at {at} (client, expert) to be in [0, 1].")
+    records = round_to_lattice(given) if family.linear else given
+    if reporting is not None:
+        silent = ~reporting & records.any(axis=-1)
+        if silent.any():
+            raise InvalidValue(
+                f"Client {int(silent.argmax())} does not report in this round, but its report is "
+                "not zero."
+            )
+    try:
+        if setting.deciders is not None:
+            family.check_reports(
+                records[None], number, None if reporting is None else reporting[None]
+            )
+        else:
+            family.check(family.word, records[None], number, None if here is None else here[None])
+    except InvalidValue as error:
+        if not secret:
+            raise error
+        raise InvalidValue(
+            f"A record of round {number} lies outside the range of {family}. "
+            "Clip records with family.clip."
+        ) from None
+    return records
+
+
+def charged(records: Array, awake: np.ndarray | None, plays: np.ndarray | None) -> Array:
+    """The records with every sleeping expert charged what its client pays.
+
+    Proven in `proofs/masks.md#sleeping-experts`.
+    """
+    if awake is None or plays is None:
+        return records
+    return np.where(awake, records, np.take_along_axis(records, plays[..., None], axis=-1))
 
 
 def check(

@@ -82,6 +82,19 @@ class Setting:
             raise InvalidValue("This game has no horizon. Give the number of rounds.")
         return self.horizon
 
+    def over(self, played: int) -> bool:
+        """Whether a game in which so many rounds are finished is over."""
+        return self.horizon is not None and played >= self.horizon
+
+    def until_next(self, played: int, wait: int | None) -> int | None:
+        """The rounds until the next exchange, if `wait` were asked for; None: none comes.
+
+        >>> setting = Setting(clients=2, experts=3, horizon=10)
+        >>> setting.until_next(played=4, wait=5), setting.until_next(played=4, wait=6)
+        (5, None)
+        """
+        return None if wait is None or self.over(played + wait) else wait
+
     def require_exact_sums(self, rounds: int) -> None:
         """Raise if a sum of records over these rounds may be too large for secure noise.
 

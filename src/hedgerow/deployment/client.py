@@ -363,8 +363,8 @@ class StudyClient(ClientLedger):
         if counted and game.behind is not None and self._rule.name == "drop":
             raise Distrusted("The server's answer counts an upload that was too late.")
         skipped = 0 if game.behind is None else game.remaining or 0
-        horizon, begun = self.algorithm.setting.horizon, game.round + skipped
-        last = rounds is None or (horizon is not None and begun + rounds >= horizon)
+        begun = game.round + skipped
+        last = self.algorithm.setting.until_next(begun, rounds) is None
         late = answer.exchange if game.behind is None else game.behind
         return {
             "round": begun,
@@ -412,8 +412,7 @@ class StudyClient(ClientLedger):
     @property
     def over(self) -> bool:
         """Whether the horizon is reached."""
-        horizon = self.algorithm.setting.horizon
-        return horizon is not None and self._game.round >= horizon
+        return self.algorithm.setting.over(self._game.round)
 
     @property
     def exchange(self) -> int:
@@ -522,9 +521,9 @@ class StudyClient(ClientLedger):
     @property
     def _last_before_release(self) -> bool:
         """Whether an exchange follows this round; only a client that was greeted releases."""
-        game, horizon = self._game, self.algorithm.setting.horizon
-        over = horizon is not None and game.round + 1 >= horizon
-        return self._greeted and game.behind is None and game.remaining == 1 and not over
+        game = self._game
+        follows = self.algorithm.setting.until_next(game.round, game.remaining) == 1
+        return self._greeted and game.behind is None and follows
 
     def _observed(
         self, reports: np.ndarray, found: bytes, target: bytes | None, save: bool = True

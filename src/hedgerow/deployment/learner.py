@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.core.block import charged, taken
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
-from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.setting import LOSSES
+from hedgerow.core.lattice import Array
 from hedgerow.core.turn import Turn
 from hedgerow.core.validate import numbers
 from hedgerow.deployment.client import StudyClient
@@ -85,18 +85,9 @@ class ClientLearner:
         `switches_left` is known at the server only.
         """
         client = self._client
-        stated = [g.curve.stated() for g in self.certificate.guarantees if g.protects]
-        return Status(
-            algorithm=client.algorithm.name,
-            private=client.manifest.private,
-            round=client.round,
-            horizon=client.algorithm.setting.horizon,
-            over=client.over,
-            exchanges=max(0, client.exchange),
-            next_exchange=client.remaining,
-            switches_left=None,
-            epsilon=max((epsilon for epsilon, _ in stated), default=None),
-            delta=max((delta for _, delta in stated), default=None),
+        private, exchanges = client.manifest.private, max(0, client.exchange)
+        return Status.of(
+            client.algorithm, private, client.round, exchanges, client.remaining, switches_left=None
         )
 
     def predict(self, awake: npt.ArrayLike | None = None, tries: int | None = None) -> np.ndarray:
@@ -236,7 +227,10 @@ class ClientLearner:
         return mask
 
     def _checked(self, given: Array | None) -> Array:
-        """What the client's algorithm sees; refuse a wrong shape or range, without showing it."""
+        """What the client's algorithm sees; refuse a wrong shape or range, without showing it.
+
+        An absent client has zeros (`proofs/masks.md#absent-clients`).
+        """
         setting = self._client.algorithm.setting
         if given is None:
             if Feature.ABSENT_CLIENTS not in self._client.manifest.plays:
@@ -244,40 +238,14 @@ class ClientLearner:
                     "In this study no client may be absent: its manifest has no absent clients. "
                     "Report losses for every round."
                 )
-            return self._reports(None)
+            return np.zeros(setting.family.record_width(setting.experts))
         wide = setting.family.record_width(setting.experts)
         if given.shape != (wide,):
             raise InvalidValue(f"Expected {wide} numbers for this round, got {given.shape}.")
-        if setting.family == LOSSES:
-            mask = self._client.awake
-            seen = given if mask is None else given[mask]
-            if not (np.minimum.reduce(seen) >= 0 and np.maximum.reduce(seen) <= 1):  # nor NaN
-                raise InvalidValue(f"A loss of round {self.round} lies outside [0, 1].")
-            return self._reports(given)
-        records = self._reports(given)
-        try:
-            setting.family.check(setting.family.word, records[None, None], self.round, None)
-        except InvalidValue:
-            raise InvalidValue(
-                f"A record of round {self.round} lies outside the range of {setting.family}. "
-                "Clip records with family.clip."
-            ) from None
-        return records
-
-    def _reports(self, given: Array | None) -> Array:
-        """What the client's algorithm sees of the round.
-
-        An absent client has zeros (`proofs/masks.md#absent-clients`). A sleeping expert is charged
-        what the client pays (`proofs/masks.md#sleeping-experts`).
-        """
-        setting = self._client.algorithm.setting
-        if given is None:
-            return np.zeros(setting.family.record_width(setting.experts))
-        records = round_to_lattice(given) if setting.family.linear else given
-        mask = self._client.awake
-        if mask is None:
-            return records
-        return np.where(mask, records, records[int(self._client.play())])
+        awake = None if self._client.awake is None else self._client.awake[None]
+        records = taken(given[None], setting, self.round, secret=True, awake=awake)
+        play = None if awake is None else self._client.play()[None]
+        return charged(records, awake, play)[0]
 
     def finish(self, tries: int | None = None) -> None:
         """Tell the server that this client has played its last round; wait until it knows."""

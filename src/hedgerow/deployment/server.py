@@ -398,9 +398,7 @@ class StudyServer(ServerLedger):
     @property
     def _until_next(self) -> int | None:
         """The rounds from the last exchange to the next; None: no other exchange comes."""
-        rounds, horizon = self._broadcast.rounds, self.algorithm.setting.horizon
-        last = rounds is None or (horizon is not None and self.round + rounds >= horizon)
-        return None if last else rounds
+        return self.algorithm.setting.until_next(self.round, self._broadcast.rounds)
 
     def _checked(self, payload: bytes, exchange: int) -> Any:
         """Decode a payload; refuse one that no client sends, without its values."""

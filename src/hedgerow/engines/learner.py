@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.shared.following import first_awake
-from hedgerow.core.block import Side
+from hedgerow.core.block import Side, charged, taken
 from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState
@@ -190,8 +190,7 @@ class Learner:
     @property
     def over(self) -> bool:
         """Whether the horizon is reached: plays stay as they are, and nothing more is learned."""
-        horizon = self.algorithm.setting.horizon
-        return horizon is not None and self.round >= horizon
+        return self.algorithm.setting.over(self.round)
 
     def status(self) -> Status:
         """Return where the game stands, for monitoring; it draws nothing and shows no record.
@@ -203,22 +202,14 @@ class Learner:
         (0, 0, 1.0)
         """
         at, algorithm = self._at, self.algorithm  # one read: a consistent picture
-        stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
         left = algorithm.shortcuts.switches_left
-        horizon, wait = algorithm.setting.horizon, at.run.remaining
-        if wait is not None and horizon is not None and at.run.round + wait >= horizon:
-            wait = None  # the game is over before
-        return Status(
-            algorithm=algorithm.name,
-            private=self._private,
-            round=at.run.round,
-            horizon=horizon,
-            over=horizon is not None and at.run.round >= horizon,
-            exchanges=at.run.exchanges,
-            next_exchange=wait,
-            switches_left=None if left is None else left(at.run.server),
-            epsilon=max((epsilon for epsilon, _ in stated), default=None),
-            delta=max((delta for _, delta in stated), default=None),
+        return Status.of(
+            algorithm,
+            self._private,
+            at.run.round,
+            at.run.exchanges,
+            at.run.remaining,
+            None if left is None else left(at.run.server),
         )
 
     def __repr__(self) -> str:
@@ -385,52 +376,11 @@ class Learner:
         return mask
 
     def _checked(self, given: Array, present: np.ndarray | None) -> Array:
-        """Return the records, on the lattice if they are linear; refuse those out of range.
-
-        An absent client has zeros (`proofs/masks.md#absent-clients`).
-
-        With secure noise the data are private, and error messages end up in logs: then no value is
-        shown.
-        """
-        family, private = self.algorithm.setting.family, self._private
-        awake = self._at.awake
-        if present is not None:
-            given = np.where(present[:, None], given, 0.0)
-        if awake is not None:
-            stuck = ~awake.any(axis=-1) & (True if present is None else present)
-            if stuck.any():
-                raise InvalidValue(
-                    f"No expert was awake for client {int(stuck.argmax())} in this round. "
-                    "Mark it as absent (present), or let an expert be awake."
-                )
-            given = np.where(awake, given, 0.0)
-        if private and family == LOSSES:
-            _check_without_values(given)
-        records = round_to_lattice(given) if family.linear else given
+        """Return what the clients see of the records; refuse those out of range."""
+        setting, awake = self.algorithm.setting, self._at.awake
         reporting = None if self._at.side is None else self._at.side.reporting
-        silent = None if reporting is None else ~reporting & records.any(axis=-1)
-        if silent is not None and silent.any():
-            at = int(silent.argmax())
-            raise InvalidValue(
-                f"Client {at} does not report in this round, but its report is not zero."
-            )
-        try:
-            if self.algorithm.setting.deciders is not None:
-                family.check_reports(records[None], self.round, _row(reporting))
-            else:
-                taking_part = reporting if present is None else present
-                family.check(family.word, records[None], self.round, _row(taking_part))
-        except InvalidValue as error:
-            if private:
-                raise InvalidValue(
-                    f"A record of round {self.round} lies outside the range of {family}. "
-                    "Clip records with family.clip."
-                ) from None
-            raise error
-        if awake is None or self._at.play is None:
-            return records
-        # a sleeping expert is charged what the client pays (`proofs/masks.md#sleeping-experts`)
-        return np.where(awake, records, np.take_along_axis(records, self._at.play[:, None], -1))
+        records = taken(given, setting, self.round, self._private, awake, present, reporting)
+        return records if self._at.play is None else charged(records, awake, self._at.play)
 
 
 def _in_public(algorithm: Algorithm, absent: bool, sleeping: bool) -> Algorithm:
@@ -483,20 +433,3 @@ def _equal(one: Side, other: Side | None) -> bool:
         np.array_equal(np.asarray(getattr(one, part)), np.asarray(getattr(other, part)))
         for part in ("values", "reporting")
     )
-
-
-def _row(mask: np.ndarray | None) -> np.ndarray | None:
-    return None if mask is None else mask[None]
-
-
-def _check_without_values(losses: np.ndarray) -> None:
-    """Refuse losses outside [0, 1] without showing them.
-
-    Error messages end up in logs, so they must not contain private losses. Only the place of the
-    wrong loss is named.
-    """
-    wrong = np.argwhere(~((losses >= 0) & (losses <= 1)))
-    if len(wrong):
-        raise InvalidValue(
-            f"Expected the loss at {tuple(map(int, wrong[0]))} (client, expert) to be in [0, 1]."
-        )

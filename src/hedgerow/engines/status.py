@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hedgerow.core.protocol import Algorithm
+
 
 @dataclass(frozen=True)
 class Status:
@@ -50,6 +52,32 @@ class Status:
     switches_left: int | None
     epsilon: float | None
     delta: float | None
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: Algorithm,
+        private: bool,
+        played: int,
+        exchanges: int,
+        wait: int | None,
+        switches_left: int | None,
+    ) -> Status:
+        """Where a game stands after so many rounds, with the next exchange in `wait` rounds."""
+        setting = algorithm.setting
+        stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
+        return cls(
+            algorithm=algorithm.name,
+            private=private,
+            round=played,
+            horizon=setting.horizon,
+            over=setting.over(played),
+            exchanges=exchanges,
+            next_exchange=setting.until_next(played, wait),
+            switches_left=switches_left,
+            epsilon=max((epsilon for epsilon, _ in stated), default=None),
+            delta=max((delta for _, delta in stated), default=None),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
