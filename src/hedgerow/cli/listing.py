@@ -111,7 +111,9 @@ def _describe(name: str, kind: Any) -> dict[str, Any]:
     if is_dataclass(kind):
         for f in fields(kind):
             if f.init:
-                parameters[f.name] = None if f.default is MISSING else f.default
+                default = None if f.default is MISSING else f.default
+                plain = default is None or isinstance(default, str | int | float | tuple)
+                parameters[f.name] = default if plain else repr(default)
     return {"name": name, "summary": _summary(kind), "parameters": parameters}
 
 

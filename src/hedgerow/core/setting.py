@@ -83,7 +83,7 @@ class Setting:
         return self.horizon
 
     def over(self, played: int) -> bool:
-        """Whether a game in which so many rounds are finished is over."""
+        """Whether a game is over after this many rounds."""
         return self.horizon is not None and played >= self.horizon
 
     def until_next(self, played: int, wait: int | None) -> int | None:

@@ -63,7 +63,7 @@ class Status:
         wait: int | None,
         switches_left: int | None,
     ) -> Status:
-        """Where a game stands after so many rounds, with the next exchange in `wait` rounds."""
+        """Where a game stands: rounds `played`, exchanges, rounds to `wait` for the next one."""
         setting = algorithm.setting
         stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
         return cls(
