@@ -256,14 +256,14 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "absent": (shutil.rmtree, "There is no run folder at bad. Check the path."),
     "not a run": (lambda p: [file.unlink() for file in p.iterdir()], "it has no privacy.json"),
     "newer": (
-        _as("hedgerow run 3"),
-        "Expected format='hedgerow run 3' in bad/summary.json to be 'hedgerow run 2'",
+        _as("hedgerow run 4"),
+        "Expected format='hedgerow run 4' in bad/summary.json to be 'hedgerow run 3'",
     ),
     "older": (
         _as("hedgerow run 1"),
-        "Expected format='hedgerow run 1' in bad/summary.json to be 'hedgerow run 2'",
+        "Expected format='hedgerow run 1' in bad/summary.json to be 'hedgerow run 3'",
     ),
-    "oldest": (_as(None), "Expected format=None in bad/summary.json to be 'hedgerow run 2'"),
+    "oldest": (_as(None), "Expected format=None in bad/summary.json to be 'hedgerow run 3'"),
     "newer record": (
         _newer_record,
         "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 5'",
