@@ -31,6 +31,8 @@ from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
+from hedgerow.algorithms.watch.block_selection import BlockSelection
+from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.combination import Combination
 from hedgerow.core.convex import AbsoluteError
 from hedgerow.core.noise import CHUNK, SeededNoise
@@ -72,6 +74,7 @@ class Case(NamedTuple):
 ALONE, WIDE = (1, 2**17, 100), (1, 2**17, 1000)
 DARTBOARD = ShrinkingDartboard(delta=1e-6)
 CASES: dict[str, tuple[Case, ...]] = {
+    "block_selection": (Case(BlockSelection(), 4.0),),
     "cover_dartboard": (Case(CoverDartboard(), 60.0, (10, 2**14, 4)),),
     "doubling": (
         Case(Doubling(every=32), 6.0, detail="N=32"),
@@ -110,6 +113,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "walk_batches": (Case(WalkBatches(), 65.0, SHORT),),
     "walk_leader": (Case(WalkLeader(), 65.0, SHORT),),
     "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
+    "watched_selection": (Case(WatchedSelection(), 8.0),),
 }
 """Every algorithm that plays experts; a test checks that none is missing."""
 COMBINATIONS: dict[str, AlgorithmSpec] = {"mixture": Mixture(), "private_mixture": PrivateMixture()}

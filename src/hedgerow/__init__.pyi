@@ -16,6 +16,7 @@ from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.phases.vote_selection import VoteSelection as VoteSelection
+from .algorithms.private import Private as Private
 from .algorithms.proven.proven_doubling import ProvenDoubling as ProvenDoubling
 from .algorithms.proven.proven_potential import ProvenPotential as ProvenPotential
 from .algorithms.proven.proven_sparse_vector import ProvenSparseVector as ProvenSparseVector
@@ -63,6 +64,7 @@ from .engines.estimator import ExpertEstimator as ExpertEstimator
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
 from .engines.stream import StreamExperts as StreamExperts
+from .environments.drawn.changing import Changing as Changing
 from .environments.drawn.drifting import Drifting as Drifting
 from .environments.drawn.examples import Classification as Classification
 from .environments.drawn.examples import HiddenDirection as HiddenDirection

@@ -16,6 +16,7 @@ from hedgerow.algorithms.watch.block_selection import best_length, tracking_regr
 from hedgerow.algorithms.watch.server import RunServer, message, watched
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -49,6 +50,39 @@ def test_long_tested_runs_are_the_same_on_every_path(spec: Any) -> None:
     assert len(np.unique(plain)) > 1
     for size in (1, 7, 100, 1024):
         assert (plays(algorithm, block_rounds=size) == plain).all()
+
+
+def test_the_fast_path_survives_many_alarms() -> None:
+    environment = Switching(clients=50, experts=7, horizon=3000, segments=30)
+    algorithm = hr.WatchedSelection(every=3).build(environment.setting)
+    plain = plays(algorithm, environment, fused=False)
+    assert np.count_nonzero(np.diff(plain[:, 0])) > 20
+    for size in (50, 3000):
+        assert (plays(algorithm, environment, block_rounds=size) == plain).all()
+
+
+def test_noise_that_was_seen_ahead_is_drawn_again() -> None:
+    view = SeededNoise(1, chunk=8).server()
+    again = SeededNoise(1, chunk=8).server()
+    for count, used in ((5, 2), (20, 3), (30, 30), (4, 1)):
+        seen = view.ahead("exponential", "query", count, 2.0)
+        drawn = view.draw("exponential", "query", rounds=used, scale=2.0)
+        assert (drawn == seen[:used]).all()
+        assert (drawn == again.draw("exponential", "query", rounds=used, scale=2.0)).all()
+    with pytest.raises(Unsupported, match="Only seeded noise"):
+        SecureNoise().server().ahead("exponential", "query", 1, 1.0)
+
+
+def test_the_default_follows_trust_and_plays_without_being_named() -> None:
+    assert hr.Private(epsilon=2.0) == hr.WatchedSelection(epsilon=2.0)
+    local = hr.Private(trust="local").build(Setting(clients=3, experts=4, horizon=9))
+    assert local.certificate.server.curve.stated() == pytest.approx((1.0, 1e-6))
+    study = hr.run(np.zeros((9, 3, 4)), seeds=1)
+    assert list(study) == [
+        "private: watched_selection",
+        "not private: hedge",
+        "an expert at random",
+    ]
 
 
 def test_a_change_of_the_best_expert_is_followed() -> None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hedgerow.core.counted import lanes_of_row, words
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 
 
@@ -77,6 +77,10 @@ class Noise(ABC):
         gamma length and uniform coordinates for each vector. Coordinates of other laws are
         independent.
         """
+
+    def ahead(self, law: str, purpose: str, rounds: int, scale: float) -> Array:
+        """Return what the next `rounds` draws of single numbers will be; fast paths may ask."""
+        raise Unsupported("Only seeded noise can be known in advance.")
 
     def lattice(self, value: Any) -> Any:
         """Return the value if noise may be added; a secure source requires a lattice value."""
@@ -198,8 +202,13 @@ class _Stream:
             self.chunks.append(drawn.reshape(self.rows, self.lanes, self.width))
         return self.chunks[index - self.first]
 
-    def take(self, reader: int, rounds: int, lanes: slice, scale: float | None) -> Array:
-        """The next rows of a reader, in these lanes, times the scale. None: they may be a view."""
+    def take(
+        self, reader: int, rounds: int, lanes: slice, scale: float | None, ahead: bool = False
+    ) -> Array:
+        """The next rows of a reader, in these lanes, times the scale. None: they may be a view.
+
+        `ahead`: they will be taken again.
+        """
         start = self.cursors[reader]
         found = self._chunk(start // self.rows)[start % self.rows :][:rounds, lanes]
         if len(found) == rounds:
@@ -211,8 +220,10 @@ class _Stream:
                 piece = self._chunk(index)[offset : offset + rounds - at, lanes]
                 np.multiply(piece, 1.0 if scale is None else scale, out=found[at : at + len(piece)])
                 at += len(piece)
-                if len(self.cursors) == 1:
+                if len(self.cursors) == 1 and not ahead:
                     self._drop((start + at) // self.rows)
+        if ahead:
+            return found
         self.cursors[reader] = start + rounds
         self._drop(min(self.cursors) // self.rows)
         return found
@@ -292,6 +303,7 @@ class SeededNoise(NoiseSource):
         lane: int | None,
         rounds: int,
         scale: float | None,
+        ahead: bool = False,
     ) -> Array:
         stream = self._streams.get(name)
         if stream is None:
@@ -308,7 +320,7 @@ class SeededNoise(NoiseSource):
                 f"The stream {name!r} was read for all clients and for single ones. Choose one."
             )
         lanes_read = slice(None) if lane is None else slice(lane, lane + 1)
-        return stream.take(lane or 0, rounds, lanes_read, scale)
+        return stream.take(lane or 0, rounds, lanes_read, scale, ahead)
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain values from which `restore` continues every stream exactly."""
@@ -369,6 +381,11 @@ class _View(Noise):
         drawn = rows.reshape(len(rows), *self.batch, *shape)
         return drawn[0] if rounds is None else drawn
 
+    def ahead(self, law: str, purpose: str, rounds: int, scale: float) -> Array:
+        name = f"{self.role}/{purpose}/{law}/1"
+        rows = self.source.take(name, law, self.lanes, 1, self.lane, rounds, scale, ahead=True)
+        return rows.reshape(rounds, *self.batch)
+
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         return best(self.draw(law, purpose, np.shape(gaps)[len(self.batch) :]) - rate * gaps)
 
@@ -396,6 +413,9 @@ class _Silence(Noise):
         scale: float | None = None,
     ) -> Array:
         return np.full(self.full(shape, rounds), 0.5 if law == "uniform" else 0.0)
+
+    def ahead(self, law: str, purpose: str, rounds: int, scale: float) -> Array:
+        return self.draw(law, purpose, rounds=rounds)
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         return best(-gaps)

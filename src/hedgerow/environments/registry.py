@@ -12,6 +12,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
     {
         "absent": "hedgerow.environments.wrappers.absent:Absent",
         "bernoulli": "hedgerow.environments.drawn.stochastic:Bernoulli",
+        "changing": "hedgerow.environments.drawn.changing:Changing",
         "class_forecasts": "hedgerow.environments.drawn.forecasts:ClassForecasts",
         "classification": "hedgerow.environments.drawn.examples:Classification",
         "combined_forecasts": "hedgerow.environments.recorded.combining:CombinedForecasts",

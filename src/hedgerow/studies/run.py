@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.private import Private
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -328,7 +332,7 @@ def run_study(
 
 def run(
     environment: Environment | Any,
-    algorithms: Mapping[str, AlgorithmSpec],
+    algorithms: Mapping[str, AlgorithmSpec] | None = None,
     *,
     seeds: int = 20,
     seed: int = 0,
@@ -347,7 +351,8 @@ def run(
         Where the losses come from: an environment, an array (rounds, clients, experts) of recorded
         losses in [0, 1], or a DataFrame with the columns round, client and one for each expert.
     algorithms
-        The algorithms by label.
+        The algorithms by label. None (default): `hr.Private()` beside `hr.Hedge`, which is not
+        private, and an expert at random.
     seeds
         The number of seeds, at least 1.
     seed
@@ -396,6 +401,10 @@ def run(
             "Expected an environment such as hr.Realizable(...), hr.Recorded(file), a NumPy "
             f"array or a DataFrame of losses (rounds, clients, experts), got {_named(environment)}."
         )
+    if algorithms is None:
+        spec = Private()
+        name = f"private: {ALGORITHMS.name_of(spec)}"
+        algorithms = {name: spec, "not private: hedge": Hedge(), "an expert at random": Uniform()}
     if not isinstance(algorithms, Mapping):
         raise InvalidValue(
             'Expected algorithms by label, such as {"private": hr.SparseVector()}, '

@@ -130,7 +130,7 @@ class EqualBlocks:
     def threshold(self, run: Run) -> float:
         return inf
 
-    def allowance(self, run: Run, rounds: int) -> float:
+    def allowance(self, now: int, rounds: int) -> float:
         return 0.0
 
 

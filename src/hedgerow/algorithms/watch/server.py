@@ -39,7 +39,7 @@ CHANNELS = {
     "Watched.alarms": Channel.BROADCASTS,
     "Watched.window": Channel.BROADCASTS,
 }
-AHEAD = 64  # exchanges whose losses are added up at once
+AHEAD = 256  # exchanges at once
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Plan(Protocol):
         """The threshold of a tested run."""
         ...
 
-    def allowance(self, run: Run, rounds: int) -> float:
-        """How much a window with these rounds, which ends now, may lose beyond the threshold."""
+    def allowance(self, now: int, rounds: int) -> float:
+        """How much a window of the last rounds before round `now` may lose beyond the threshold."""
         ...
 
 
@@ -193,7 +193,7 @@ class RunServer:
             for length, lost in windows:
                 rounds = length * now.step
                 query = float(from_units(lost[now.expert] - lost.min()))
-                margin = query - self.plan.allowance(now, rounds)
+                margin = query - self.plan.allowance(now.round, rounds)
                 if self.test.above(margin, now.noisy_threshold, noise):
                     return self._choose(now, lost, rounds, noise)
         if now.round == now.begun + now.length:
@@ -231,7 +231,9 @@ class RunServer:
         if not run.tested or self.test is None:
             return most
         noise = self.test.threshold_scale * log(20 * pi**2 * run.runs**2 / 6)
-        found = self.plan.threshold(run) + noise + self.plan.allowance(run, max(rounds, run.step))
+        found = (
+            self.plan.threshold(run) + noise + self.plan.allowance(run.round, max(rounds, run.step))
+        )
         return min(most, found + self.setting.clients * run.step)
 
     def log_likelihood(self, broadcasts: list[Watched], reports: Array) -> float:
@@ -250,7 +252,7 @@ class RunServer:
                 for length, sums in windows:
                     window = length * run.step
                     query = float(from_units(sums[run.expert] - sums.min()))
-                    queries.append(query - self.plan.allowance(run, window))
+                    queries.append(query - self.plan.allowance(run.round, window))
                     if alarm and window == sent.window:
                         chosen = sums
                         break
@@ -276,46 +278,71 @@ class RunServer:
         return self.test.log_probability(queries, self.plan.threshold(run), alarm)
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        """The fast path: sums of all clients, many exchanges at once, in the plain order."""
+        """The fast path: the answers of many exchanges at once, as long as none is an alarm.
+
+        `held` are the losses since the last exchange. Where there is an alarm, the next `slow`
+        exchanges are made one by one.
+        """
         noise, state = source.server(), run.server
-        rounds, clients = block.losses.shape[:2]
-        at, exchanges, left = 0, 0, run.remaining or 0
-        held = run.clients.losses.sum(axis=0)  # since the last exchange
-        sums, used = np.empty((0, self.setting.experts)), 0
+        rounds, clients, experts = block.losses.shape
+        at, exchanges, left, slow = 0, 0, run.remaining or 0, 0
+        held = run.clients.losses.sum(axis=0)
         plays = np.empty(rounds, np.int64)
         while at < rounds:
+            if left == 0 and slow == 0 and state.tested:
+                step = state.step
+                to_end = (state.begun + state.length - state.round) // step - 1
+                count = min(AHEAD, (rounds - 1 - at) // step + 1, to_end)
+                if count > 1:
+                    losses = np.empty((count, experts))
+                    losses[0] = from_units(held)
+                    starts = clients * (at + step * np.arange(count - 1, dtype=np.int64))
+                    rows = block.losses.reshape(-1, experts)
+                    sum_rows(rows, starts, starts + clients * step, losses[1:])
+                    slow, after = self._quiet(state, losses, noise)
+                    if slow == 0:
+                        plays[at : at + (count - 1) * step] = state.expert
+                        at, exchanges = at + (count - 1) * step, exchanges + count
+                        state, left, held = after, after.wait, 0 * held
             if left == 0:
                 sent, state = self.aggregate(state, LossSums(held), noise)
-                assert sent.rounds is not None
-                left, exchanges, held = sent.rounds, exchanges + 1, 0 * held
-                if state.round == state.begun:
-                    sums, used = sums[:0], 0
+                left, held = sent.rounds or 0, 0 * held
+                exchanges, slow = exchanges + 1, max(0, slow - 1)
             length = min(left, rounds - at)
             plays[at : at + length] = state.expert
-            if used == len(sums):
-                sums, used = _steps(block, at, length, state), 0
-            held, used = held + to_units(sums[used]), used + 1
+            held = held + to_units(block.losses[at : at + length].sum(axis=(0, 1)))
             at, left = at + length, left - length
-        rest = state.wait - left  # rounds since the last exchange
         if exchanges == 0:
             own = run.clients.losses + block.own_totals
         else:
-            own = to_units(block.losses[rounds - rest :].sum(axis=0))
-        after = FollowerState(np.full(clients, state.expert), own)
+            own = to_units(block.losses[rounds - state.wait + left :].sum(axis=0))
+        clients_then = FollowerState(np.full(clients, state.expert), own)
         played = np.broadcast_to(plays[:, None], (rounds, clients))
-        return RunState(run.round + rounds, after, None, state, left), Trace(played, exchanges)
+        return RunState(run.round + rounds, clients_then, None, state, left), Trace(
+            played, exchanges
+        )
 
+    def _quiet(self, state: ServerState, losses: Array, noise: Noise) -> tuple[int, ServerState]:
+        """Make many exchanges of a tested run if no answer is "above".
 
-def _steps(block: Block, at: int, length: int, run: Run) -> Array:
-    """The losses of all clients in the next steps of a run; the first has `length` rounds."""
-    rounds, clients, experts = block.losses.shape
-    end = min(run.begun + run.length - run.round - run.wait + length + at, rounds)
-    stops = np.minimum(at + length + run.step * np.arange(AHEAD), end)
-    stops = stops[: 1 + max(0, -(-(end - at - length) // run.step))].astype(np.int64)
-    starts = np.append(at, stops[:-1])
-    sums = np.empty((len(stops), experts))
-    sum_rows(block.losses.reshape(-1, experts), starts * clients, stops * clients, sums)
-    return sums
+        `losses` are those of consecutive steps. Returns 0 and the state after them, or the number
+        of the exchange with an alarm; then nothing has been done, and no noise is used up.
+        """
+        assert self.test is not None
+        done = (state.round - state.begun) // state.step
+        after, at, lengths, regrets = many_watched(state.losses, losses, done, state.expert)
+        step = state.step
+        margins = regrets - [
+            self.plan.allowance(state.begun + now * step, length * step)
+            for now, length in zip(at.tolist(), lengths.tolist(), strict=True)
+        ]
+        law, purpose = self.test.law, self.test.comparison.purpose
+        drawn = noise.ahead(law, purpose, len(margins), self.test.query_scale)
+        first = self.test.first_above(margins, state.noisy_threshold, drawn)
+        if first is not None:
+            return int(at[first]) - done, state
+        self.test.draw_queries(len(margins), noise)
+        return 0, replace(state, round=state.round + len(losses) * step, losses=after)
 
 
 def message(run: Run) -> Watched:
@@ -347,6 +374,48 @@ def watched(losses: Units, new: Units, steps: int) -> tuple[Units, Iterator[tupl
         rows.append(part)
     windows.append((steps, rows[0]))
     return np.array(rows), iter(windows)
+
+
+def many_watched(
+    rows: Units, losses: Array, done: int, expert: int
+) -> tuple[Units, np.ndarray, np.ndarray, Array]:
+    """Do the same for many steps of a run after `done` steps.
+
+    It returns the rows after them, and for every window in the order of the questions the step at
+    whose end it is looked at, its length and the regret of the expert in it.
+    """
+    whole = from_units(rows[0]) + np.cumsum(losses, axis=0)
+    kept, found = [whole[-1]], list[tuple[np.ndarray, int, Array]]()
+    at, part, level = done + 1 + np.arange(len(losses)), losses, 0
+    found.append((at, 1, part))
+    while len(part):
+        if level + 1 < len(rows):
+            earlier = np.concatenate([from_units(rows[level + 1 : level + 2]), part[:-1]])
+            window = part + earlier
+        else:
+            window, at = part[1:] + part[:-1], at[1:]
+        kept.append(part[-1])
+        level += 1
+        found.append((at, 2**level, window))
+        aligned = at % 2**level == 0
+        part, at = window[aligned], at[aligned]
+    kept += list(from_units(rows[len(kept) :]))
+    steps = done + 1 + np.arange(len(losses))
+    ends = [each[each > length] for each, length, _ in found]
+    lost = [_regret(part[each > length], expert) for each, length, part in found]
+    lengths = [np.full(len(each), length) for each, (_, length, _) in zip(ends, found, strict=True)]
+    all_at = np.concatenate([*ends, steps])
+    order = np.argsort(all_at, kind="stable")  # the shortest windows first, the whole run last
+    return (
+        to_units(np.array(kept)),
+        all_at[order],
+        np.concatenate([*lengths, steps])[order],
+        np.concatenate([*lost, _regret(whole, expert)])[order],
+    )
+
+
+def _regret(lost: Array, expert: int) -> Array:
+    return lost[:, expert] - lost.min(axis=1, initial=np.inf)
 
 
 class ProvenRegret(Measure):

@@ -22,7 +22,7 @@ from hedgerow.algorithms.sparse_vector.regret_test import RegretTest
 from hedgerow.algorithms.watch.server import CHANNELS, ProvenRegret, Run, RunServer, Watched
 from hedgerow.core.certificate import Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import MOST_EXACT, round_to_lattice
+from hedgerow.core.lattice import MOST_EXACT, UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.limits import ANY_CLOSING, LONGEST_BATCH, Broadcasts, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.rounding import round_down, round_up
@@ -171,9 +171,9 @@ class DyadicWindows:
         level = self.query_scale * log(2 * max(end, step) / step)
         return float(round_to_lattice(level)) * 2.0**doublings
 
-    def allowance(self, run: Run, rounds: int) -> float:
-        spread = rounds * self.clients * log(1 + run.round / rounds)
-        return float(round_to_lattice(SPREAD * sqrt(spread)))
+    def allowance(self, now: int, rounds: int) -> float:
+        spread = SPREAD * sqrt(rounds * self.clients * log(1 + now / rounds))
+        return round(spread * UNITS_PER_LOSS) / UNITS_PER_LOSS
 
     def following(self, run: Run, window: int) -> Run:
         if window:
