@@ -64,7 +64,7 @@ def streams(size: Size) -> dict[str, tuple[Any, int]]:
     """The environments by name, and how many changes the compared sequence has."""
     clients, experts, horizon, _ = size
     game: dict[str, Any] = {"clients": clients, "experts": experts, "horizon": horizon}
-    patterns = {name: Changing(**game, pattern=name) for name in ("late", "alternate", "comeback")}  # pyright: ignore[reportArgumentType]
+    patterns = {name: Changing(**game, pattern=name) for name in ("late", "alternate", "comeback")}
     patterns |= {
         "camps": Changing(**game, pattern="camps"),
         "sawtooth": Changing(**game, pattern="sawtooth"),

@@ -320,7 +320,9 @@ class SeededNoise(NoiseSource):
                 f"The stream {name!r} was read for all clients and for single ones. Choose one."
             )
         lanes_read = slice(None) if lane is None else slice(lane, lane + 1)
-        return stream.take(lane or 0, rounds, lanes_read, scale, ahead)
+        if ahead and isinstance(stream, _Stream):
+            return stream.take(lane or 0, rounds, lanes_read, scale, ahead)
+        return stream.take(lane or 0, rounds, lanes_read, scale)
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain values from which `restore` continues every stream exactly."""
