@@ -13,14 +13,14 @@ def Private(  # noqa: N802
 ) -> AlgorithmSpec:
     """Return the private algorithm that is rarely far from the best one, whatever the losses are.
 
-    The choice depends on whom the clients trust, and on no data. Of the algorithms for this trust
-    it had the smallest worst ratio of its regret to that of the best algorithm for the stream, on
-    streams of many kinds (`hedgerow reproduce price-of-not-knowing`).
+    The choice depends on whom the clients trust, and on no data. It had the smallest worst ratio,
+    or the smallest on average, of its regret to that of the best algorithm for the stream
+    (`hedgerow reproduce price-of-not-knowing`).
 
     * trust="central": `WatchedSelection`, which also follows a best expert that changes. It spends
-      no delta.
+      no delta. If you know that changes are large and frequent, `SparseVector` is better.
     * Without a trusted server, which sees only sums ("distributed") or noisy reports ("local"):
-      `RunningLeader`. It does not follow changes; nothing here does at an acceptable price.
+      `RunningLeader`. It does not follow changes; with trust="distributed" `WalkMeta` does.
 
     Parameters
     ----------

@@ -1,0 +1,50 @@
+"""The price of not knowing: ratios to the best specialist, and a verdict that can fail."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hedgerow.evaluation.recorder import with_switches
+from hedgerow_papers.ours import price_of_not_knowing as price
+
+
+def done(watched: float, misled: float = 3.0) -> dict[str, Any]:
+    """Studies in which every specialist has the regret 20, but one of them 10."""
+
+    def study(stream: str, changes: int, config: Any) -> Any:
+        def of(name: str) -> list[Any]:
+            paid = 10.0 if name == "doubling, central" else 20.0
+            if name == "watched_selection, central":
+                paid = 10.0 * (misled if stream in price.MISLEADING else watched)
+            best = {with_switches(changes): 0.0} if changes else {}
+            return [SimpleNamespace(final_regret=paid, loss=[paid], comparators=best)]
+
+        return SimpleNamespace(of=of, config=config)
+
+    configs = price.studies(False)
+    found = {
+        price.study_name(size, stream): (stream, changes)
+        for size in price.SIZES
+        for stream, (_, changes) in price.streams(size).items()
+    }
+    return {name: study(*found.get(name, (name, 0)), config) for name, config in configs.items()}
+
+
+def test_the_verdict_follows_the_ratios() -> None:
+    good, bad = (price.judge(done(watched)) for watched in (0.5, 4.0))
+    assert all(check.passed for check in good.checks)
+    assert not any(check.passed for check in bad.checks)
+    (row,) = (row for row in good.tables[0].rows if row[1] == "watched_selection")
+    assert row[2] == "0.5"
+    assert row[5] == "3"
+
+
+def test_a_specialist_is_never_better_than_the_best_one() -> None:
+    found = price.ratios(done(0.5), "central")
+    assert len(found) == len(price.SIZES) * len(price.streams(price.SIZES[0]))
+    for row in found.values():
+        specialists = [value for name, value in row.items() if name != "watched_selection"]
+        assert min(specialists) == pytest.approx(1.0)
