@@ -160,6 +160,7 @@ def test_ledgers_under_flower_are_checked_and_stated(
         stated = read_deployment(one.ledger).ledger
         assert stated.account is not None
         assert len(stated.account.charges) == 1
+    assert sorted(read_deployment(place / "server").ledger.signed)[-1] == "server"
     damage(places[0].ledger)
     assert client_verify(home=place) == 1
     assert "study" in capsys.readouterr().out
