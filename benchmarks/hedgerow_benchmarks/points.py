@@ -17,9 +17,8 @@ from hedgerow.algorithms.baselines.gradient_descent import (
     GradientSum,
     Point,
 )
-from hedgerow.core.buffer import Buffer
 from hedgerow.core.lattice import Array
-from hedgerow.core.layout import Vector
+from hedgerow.core.layout import Buffer, Vector
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting

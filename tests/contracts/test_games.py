@@ -26,9 +26,9 @@ from hedgerow.contracts.games import (
 from hedgerow.contracts.outcome import NotApplicable, same
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.contracts.views import nothing_raw_in_a_view
-from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.convex import SquaredError
+from hedgerow.core.layout import Buffer
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits

@@ -14,10 +14,9 @@ from hypothesis.extra import numpy as hnp
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.block import check
-from hedgerow.core.buffer import Buffer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.layout import Flag, Matrix, Vector, layout
+from hedgerow.core.layout import Buffer, Flag, Matrix, Vector, layout
 from hedgerow.core.losses import Linear
 from hedgerow.core.messages import (
     VERSION,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hedgerow.core.block import Block
-from hedgerow.core.buffer import LEAST_ROOM, Buffer
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.layout import LEAST_ROOM, Buffer
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.plays import Plays, charges

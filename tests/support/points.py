@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.gradient.trial_games import far_apart
-from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Channel, Proof, trusted_server
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.games import Games
+from hedgerow.core.layout import Buffer
 from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.buffer import Buffer
+from hedgerow.core.layout import Buffer
 
 
 class BrokenContract(AssertionError):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.contracts.outcome import BrokenContract, demand
-from hedgerow.core.buffer import Buffer
+from hedgerow.core.layout import Buffer
 from hedgerow.core.messages import decode_state, encode_state
 
 

@@ -8,8 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from hedgerow import proofs
-from hedgerow.core.curve import NoGuarantee, PrivacyCurve
-from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.mechanism import Mechanism, NoGuarantee, PrivacyCurve
 from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit

@@ -1,14 +1,64 @@
-"""The base class of mechanisms: what one release draws, what it costs and how to check it."""
+"""Interfaces of privacy curves and mechanisms: what a release draws, costs and how to check it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
-from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.noise import Noise
+
+
+@runtime_checkable
+class PrivacyCurve(Protocol):
+    """delta as a function of epsilon, and epsilon as a function of delta."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest delta with which (epsilon, delta)-DP holds."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon >= 0 with which (epsilon, delta)-DP holds; inf if none."""
+        ...
+
+    def stated(self) -> tuple[float, float]:
+        """Return the (epsilon, delta) that is quoted for this curve."""
+        ...
+
+    def words(self) -> str:
+        """Return the quoted guarantee as text."""
+        ...
+
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> PrivacyCurve:
+        """Return the curve of `count` records; `separate`: they enter separate releases.
+
+        A curve that is quoted at a delta is then quoted at `at_delta`, if that is not 0.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NoGuarantee:
+    """No protection: this observer sees raw data."""
+
+    reason: str
+
+    def delta(self, epsilon: float) -> float:
+        return 1.0
+
+    def epsilon(self, delta: float) -> float:
+        return 0.0 if delta >= 1.0 else float("inf")
+
+    def stated(self) -> tuple[float, float]:
+        return float("inf"), 1.0
+
+    def words(self) -> str:
+        return f"no guarantee ({self.reason})"
+
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> NoGuarantee:
+        return self
 
 
 class Mechanism(ABC):

@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hedgerow.core.buffer import Buffer
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.layout import NONE, Form, layout
+from hedgerow.core.layout import NONE, Buffer, Form, layout
 
 MAGIC = b"HR"
 VERSION = 1

@@ -14,7 +14,7 @@ from hedgerow.core.certificate import (
     Proof,
     no_carry_over,
 )
-from hedgerow.core.curve import NoGuarantee
+from hedgerow.core.mechanism import NoGuarantee
 from hedgerow.core.record import Record
 from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.mechanisms import GaussianNoise

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.core.curve import PrivacyCurve
+from hedgerow.core.mechanism import PrivacyCurve
 from hedgerow.privacy.composition.groups import appearances, group, group_attacks
 from hedgerow.privacy.curves import promise
 from hedgerow.records.build import STEEPEST, curve_of, curve_record

@@ -29,11 +29,10 @@ from hedgerow.algorithms.gradient.trees import (
     roots,
     steps,
 )
-from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Channel
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.layout import Matrix, Vector
+from hedgerow.core.layout import Buffer, Matrix, Vector
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise

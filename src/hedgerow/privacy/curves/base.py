@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from math import exp, expm1, isnan
 from typing import Any
 
-from hedgerow.core.curve import PrivacyCurve
+from hedgerow.core.mechanism import PrivacyCurve
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import expect
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
-from hedgerow.core.curve import PrivacyCurve
+from hedgerow.core.mechanism import PrivacyCurve
 from hedgerow.core.rounding import round_down, rounded_up
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.curves.base import QUOTED_DELTA, Composed, Curve, QuotedAtDelta

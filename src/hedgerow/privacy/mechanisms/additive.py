@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are imported when they are used: they are large
 
-from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.domain import length
 from hedgerow.core.lattice import exact_scales
-from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.mechanism import Mechanism, PrivacyCurve
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.validate import at_least, expect, positive

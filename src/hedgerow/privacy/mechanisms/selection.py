@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.mechanism import Mechanism, PrivacyCurve
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.core.validate import expect, positive
