@@ -171,7 +171,8 @@ def _power(horizon: int | None) -> str:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_computed, plot_regret_against
+    from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     fine = [i / 60 for i in range(41)]
     names = (PRIOR, SINGLE, GROUPS)
@@ -183,16 +184,25 @@ def draw(done: Studies, path: Path) -> None:
         for name in names
         for t in (10**12,)
     }
-    plot_computed(
-        lines,
-        path,
-        "Regret T^beta for epsilon = T^-alpha and d = T, losses fixed in advance",
-        "alpha",
-        "beta (above 1 a bound says nothing)",
-        effective,
-        "lines: without constants and logarithms; dashed: ln(bound) / ln(T) with constants; "
-        + footer(done, studies, "computed, so there are no 95 % bars"),
+    figure, axes = canvas(
+        "Regret T^beta for epsilon = T^-alpha and d = T, losses fixed in advance", 9.0, 5.2
     )
+    for style, width, group in (("-", 2.0, lines), ("--", 1.5, effective)):
+        for (name, line), colour in zip(group.items(), COLOURS, strict=False):
+            axes.plot(
+                list(line),
+                list(line.values()),
+                color=colour,
+                linewidth=width,
+                linestyle=style,
+                label=name,
+            )
+    axes.set_xlabel("alpha")
+    axes.set_ylabel("beta (above 1 a bound says nothing)")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
+    note = "lines: without constants and logarithms; dashed: ln(bound) / ln(T) with constants; "
+    footnote(figure, note + footer(done, studies, "computed, so there are no 95 % bars"))
+    figure.savefig(path, dpi=150)
     study = done["played"]
     horizon = study.config.environment.setting.rounds
     points: dict[str, dict[float, Estimate]] = {

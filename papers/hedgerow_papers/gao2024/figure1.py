@@ -157,7 +157,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.panels import plot_panels
+    from hedgerow_papers.panels import plot_panels
 
     shown = {
         f"{reading} reading": {

@@ -155,7 +155,7 @@ def _lines(done: Studies, calibration: str) -> dict[str, list[RunResult]]:
 
 
 def _draw_curves(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.panels import plot_panels
+    from hedgerow_papers.panels import plot_panels
 
     panels = {}
     for calibration in ("certified", "published"):
@@ -167,7 +167,7 @@ def _draw_curves(done: Studies, path: Path) -> None:
 
 
 def _draw_seeds(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.panels import plot_panels
+    from hedgerow_papers.panels import plot_panels
 
     panels = {
         f"seed {seed}": {

@@ -164,7 +164,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.panels import plot_panels
+    from hedgerow_papers.panels import plot_panels
 
     panels: dict[str, tuple[Study, Calibration]] = {
         f"printed constants\n(really epsilon = {_spent(done[FIGURE], PUBLISHED):g})": (

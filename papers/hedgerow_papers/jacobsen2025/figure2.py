@@ -74,7 +74,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.gains import GainPanel, plot_gains
+    from hedgerow_papers.jacobsen2025.gains import GainPanel, plot_gains
 
     rows = [
         [

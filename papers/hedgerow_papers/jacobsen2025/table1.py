@@ -272,7 +272,7 @@ def _note(done: Studies, above: list[tuple[str, float, bool]]) -> str:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.gains import plot_levels
+    from hedgerow_papers.jacobsen2025.gains import plot_levels
 
     panels, levels = {}, {}
     for study in done.values():

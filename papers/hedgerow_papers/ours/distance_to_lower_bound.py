@@ -175,7 +175,7 @@ def judge(done: Studies) -> Verdict:
 
 def draw(done: Studies, path: Path) -> None:
     """Draw a table: the regret on the worst stream in units of the bound, and the bounds."""
-    from hedgerow.evaluation.plots.grid import plot_grid
+    from hedgerow_papers.ours.grid import plot_grid
 
     found = {size_name(size).replace("/", "\n"): size for size in sizes(done)}
     cells = {

@@ -134,7 +134,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.panels import plot_contests
+    from hedgerow_papers.panels import plot_contests
 
     title = (
         f"When learning together hurts: {CLIENTS} clients, {EXPERTS} experts, {HORIZON} rounds,"

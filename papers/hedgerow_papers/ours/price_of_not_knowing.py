@@ -250,7 +250,7 @@ def judge(done: Studies) -> Verdict:
 
 def draw(done: Studies, path: Path) -> None:
     """Draw a table: the ratio of every algorithm with a trusted server, by stream, first game."""
-    from hedgerow.evaluation.plots.grid import plot_grid
+    from hedgerow_papers.ours.grid import plot_grid
 
     found = ratios(done, "central")
     size = next(iter(found))[0]

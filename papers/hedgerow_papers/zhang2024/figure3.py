@@ -344,7 +344,7 @@ def _moving_checks(study: Study, notes: list[str]) -> list[Check]:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.measured import plot_measure
+    from hedgerow_papers.zhang2024.measured import plot_measure
 
     note = footer(done, studies, "bands: one standard deviation")
     for how, file in ((PRINTED, path), (CERTIFIED, sibling(path, "certified"))):

@@ -305,7 +305,7 @@ def clip_table(study: Study) -> TextTable:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.measured import plot_measure
+    from hedgerow_papers.zhang2024.measured import plot_measure
 
     note = footer(done, studies, "bands: one standard deviation")
     models = [certified(model) for model in LEAST]

@@ -1,4 +1,4 @@
-"""The standard plots of experiments: regret against a parameter on log axes, and grouped bars."""
+"""The standard plot of experiments: regret against a parameter, on log axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import NullLocator
 
-from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, plain
+from hedgerow.evaluation.plots.canvas import canvas, footnote, plain
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.statistics import Estimate
@@ -123,34 +123,4 @@ def plot_bars(
         frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, len(variants))
     )
     footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
-    figure.savefig(path, dpi=150)
-
-
-def plot_computed(
-    lines: Mapping[str, Mapping[float, float]],
-    path: Path,
-    title: str,
-    parameter: str,
-    value: str,
-    dashed: Mapping[str, Mapping[float, float]] | None = None,
-    note: str = "",
-) -> None:
-    """Draw computed lines on plain axes, and others dashed, in the same order of colours."""
-    figure, axes = canvas(title, 9.0, 5.2)
-    for style, group in (("-", lines), ("--", dashed or {})):
-        for i, (label, line) in enumerate(group.items()):
-            x = sorted(line)
-            colour = COLOURS[i % len(COLOURS)]
-            axes.plot(
-                x,
-                [line[at] for at in x],
-                color=colour,
-                linewidth=2 if style == "-" else 1.5,
-                linestyle=style,
-                label=label,
-            )
-    axes.set_xlabel(parameter)
-    axes.set_ylabel(value)
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
-    footnote(figure, note)
     figure.savefig(path, dpi=150)
