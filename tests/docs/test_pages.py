@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,19 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.proofs import anchor_of
-from hedgerow.studies.choose.candidates import KINDS, TALKS, TRUSTS, candidates, choices, streams
-from hedgerow.studies.choose.record import document, rows_of
+from hedgerow.studies.choose.candidates import (
+    KINDS,
+    TALKS,
+    TRUSTS,
+    Row,
+    candidates,
+    choices,
+    streams,
+)
+from hedgerow.studies.choose.record import document
 from support.paths import PROOFS, ROOT
 from support.settings import setting_for
 
@@ -88,6 +98,24 @@ def test_pages_name_real_commands(page: Path) -> None:
 @pytest.fixture(scope="module")
 def table() -> dict[str, Any]:
     return json.loads((DOCS / "choose.json").read_text(encoding="utf-8"))
+
+
+def rows_of(table: dict[str, Any]) -> list[Row]:
+    """The stored measurements, in the order of today's candidates; KeyError where one is missing."""
+    stored = {row["label"]: row for row in table["rows"]}
+
+    def estimate(cell: dict[str, float | None]) -> Estimate:
+        mean, half = (nan if x is None else x for x in (cell["mean"], cell["half_width"]))
+        return Estimate(mean, half, table["seeds"])
+
+    return [
+        Row(
+            candidate,
+            {name: estimate(cell) for name, cell in stored[candidate.label]["regret"].items()},
+            stored[candidate.label]["bound"],
+        )
+        for candidate in candidates()
+    ]
 
 
 def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str, Any]) -> None:

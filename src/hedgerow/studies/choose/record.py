@@ -1,8 +1,8 @@
-"""The measured table of `choose` as one plain document, and back."""
+"""The measured table of `choose` as one plain document."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import isnan
 from typing import Any
@@ -16,7 +16,6 @@ from hedgerow.studies.choose.candidates import (
     TALKS,
     TRUSTS,
     Row,
-    candidates,
     choices,
     streams,
 )
@@ -40,20 +39,6 @@ def document(rows: Sequence[Row], seeds: int) -> dict[str, Any]:
         "rows": [_row(row) for row in rows],
         "choices": [asdict(choice) for choice in choices(rows)],
     }
-
-
-def rows_of(table: Mapping[str, Any]) -> list[Row]:
-    """The measured rows of a document, in the order of today's candidates;
-
-    KeyError where one was not measured.
-    """
-    stored = {row["label"]: row for row in table["rows"]}
-    found = []
-    for candidate in candidates():
-        row = stored[candidate.label]
-        regret = {name: _estimate(cell, table["seeds"]) for name, cell in row["regret"].items()}
-        found.append(Row(candidate, regret, row["bound"]))
-    return found
 
 
 def _stream(environment: Environment) -> dict[str, Any]:
@@ -80,10 +65,3 @@ def _cell(estimate: Estimate) -> dict[str, float | None]:
         "mean": estimate.mean,
         "half_width": None if isnan(estimate.half_width) else estimate.half_width,
     }
-
-
-def _estimate(cell: Mapping[str, float | None], seeds: int) -> Estimate:
-    mean, half = cell["mean"], cell["half_width"]
-    return Estimate(
-        float("nan") if mean is None else mean, float("nan") if half is None else half, seeds
-    )
