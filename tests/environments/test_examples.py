@@ -15,7 +15,7 @@ from hedgerow.core.plays import Plays
 from hedgerow.environments.drawn.examples import CHUNK
 from hedgerow.environments.drawn.forecasts import PLAN
 from hedgerow.environments.drawn.generated import generator
-from hedgerow.environments.measures import Accuracy, DynamicRegret, Gain, measures_of
+from hedgerow.environments.measures import Accuracy, Gain, measures_of
 
 GAMES: tuple[Any, ...] = (
     hr.Classification(clients=2, features=3, horizon=2 * CHUNK + 9),
@@ -143,17 +143,12 @@ def test_an_absent_client_predicts_nothing() -> None:
     assert [m.name for m in wrapped.measures()] == ["accuracy"]
 
 
-def test_gain_and_dynamic_regret() -> None:
+def test_gain() -> None:
+    measure = Gain(hr.Gains(high=4.0))
+    measure.marks = (1, 2)
     gains = np.array([[[1.0, 3.0], [2.0, 0.0]], [[4.0, 0.0], [0.0, 1.0]]])
-    plays = np.array([[0, 0], [1, 1]])
-    for measure, expected in (
-        (Gain(hr.Gains(high=4.0)), [1.5, 2.0]),
-        (DynamicRegret(hr.Gains(high=4.0)), [0.0, 1.5]),  # best of each round: 3 and 4
-        (DynamicRegret(hr.Linear()), [0.0, -0.0]),
-    ):
-        measure.marks = (1, 2)
-        measure.rounds(0, Block.of(gains), plays)
-        assert measure.curve() == pytest.approx(expected)
+    measure.rounds(0, Block.of(gains), np.array([[0, 0], [1, 1]]))
+    assert measure.curve() == pytest.approx([1.5, 2.0])
 
 
 def test_measures_come_from_environment_algorithm_and_family() -> None:
@@ -163,9 +158,9 @@ def test_measures_come_from_environment_algorithm_and_family() -> None:
 
     own = replace(
         built,
-        claims=replace(built.claims, measures=lambda: (Accuracy(), DynamicRegret(hr.Linear()))),
+        claims=replace(built.claims, measures=lambda: (Accuracy(), Gain(hr.Gains()))),
     )
-    assert [m.name for m in measures_of(own, GAMES[0])] == ["accuracy", "dynamic regret"]
+    assert [m.name for m in measures_of(own, GAMES[0])] == ["accuracy", "gain"]
 
 
 def test_a_study_stores_and_prints_its_figures(tmp_path: Any) -> None:

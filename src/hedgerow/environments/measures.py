@@ -122,22 +122,6 @@ class Gain(Measure):
         return -charges(self.family, block.losses, plays) / block.losses.shape[1]
 
 
-class DynamicRegret(Measure):
-    """Loss above that of the best expert of every single round, for linear losses or gains."""
-
-    name: ClassVar[str] = "dynamic regret"
-    meaning: ClassVar[str] = "loss above that of the best expert of each round, mean over players"
-
-    def __init__(self, family: Family) -> None:
-        super().__init__()
-        self.family = family
-
-    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        totals = block.losses.sum(axis=1)
-        best = -totals.max(axis=1) if self.family.gains else totals.min(axis=1)
-        return (charges(self.family, block.losses, plays) - best) / block.losses.shape[1]
-
-
 def measures_of(algorithm: Algorithm, environment: Environment) -> tuple[Measure, ...]:
     """The measures of a run: those of environment and algorithm, and the gain if there is one."""
     found = (
