@@ -78,22 +78,15 @@ class Decider(Protocol):
 
 
 class Client(Decider, Protocol):
-    """A client (a site: hospital, bank, phone). Its data leave it only through `upload`."""
+    """A client (a site: hospital, bank, phone). Its data leave it only through `upload`.
+
+    Where the game has public side information, or only some clients report, `observe` takes it as
+    `side`, a fourth argument.
+    """
 
     def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
 
     def upload(self, state: Any, noise: Noise) -> tuple[Any, Any]: ...
-
-
-class InformedClient(Client, Protocol):
-    """A client that uses what is public about it in a round.
-
-    Where the game has public side information, or only some clients report, `side` is given.
-    """
-
-    def observe(
-        self, state: Any, reports: np.ndarray, noise: Noise, side: Side | None = None
-    ) -> Any: ...
 
 
 @runtime_checkable
