@@ -8,7 +8,7 @@ from io import StringIO
 
 from hedgerow.core.extras import needs
 from hedgerow.core.text import visible
-from hedgerow.evaluation.plots.lines import COLOURS
+from hedgerow.evaluation.plots.canvas import COLOURS
 from hedgerow.records.schema import Attack
 from hedgerow.statement import words
 from hedgerow.statement.exposure import Exposure, exposure, outline
