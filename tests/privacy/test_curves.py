@@ -28,7 +28,6 @@ from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
     GaussianDP,
-    GaussianMixture,
     LaplaceDP,
     PureDP,
     Quoted,
@@ -36,6 +35,7 @@ from hedgerow.privacy.curves import (
     trade_off,
 )
 from hedgerow.privacy.search import closest
+from hedgerow_papers.jacobsen2025.mixture import GaussianMixture
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 CURVES: dict[str, PrivacyCurve] = {
@@ -289,7 +289,10 @@ def test_a_mixture_lies_between_its_parts_and_has_their_trade_off() -> None:
     for s in (-1.0, 0.0, 0.5, 2.0, 5.0):
         alarms = probability @ special.ndtr(-s / mu - mu / 2)
         misses = probability @ special.ndtr(s / mu - mu / 2)
-        assert trade_off(curve, alarms) == pytest.approx(misses, abs=1e-6)
+        assert curve.trade_off(alarms) == pytest.approx(misses, abs=1e-6)
+    idle = GaussianMixture(((2.0, 0.25), (0.5, 0.5), (0.0, 0.25)))
+    for mixed in (curve, idle):
+        assert mixed.trade_off(ALPHA) == pytest.approx(trade_off(mixed, ALPHA), abs=2e-9)
     for epsilon in (0.0, 1.0, 2.0):
         least, *_, most = sorted(GaussianDP(m).delta(epsilon) for m, _ in PARTS)
         assert least < curve.delta(epsilon) < most
@@ -441,12 +444,8 @@ class _Plain:
     """The same curve under a type that has no closed form."""
 
     def __init__(self, curve: PrivacyCurve) -> None:
-        self.delta, self.epsilon, self.words, self.stated = (
-            curve.delta,
-            curve.epsilon,
-            curve.words,
-            curve.stated,
-        )
+        self.delta, self.epsilon = curve.delta, curve.epsilon
+        self.words, self.stated, self.of_records = curve.words, curve.stated, curve.of_records
 
 
 ALPHA = np.array([0.0, 1e-6, 0.003, 0.05, 0.2, 0.5, 0.77, 0.95, 1.0])

@@ -30,12 +30,13 @@ from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import is_quick
-from hedgerow.privacy.curves import GaussianDP, GaussianMixture, trade_off
+from hedgerow.privacy.curves import GaussianDP, trade_off
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.jacobsen2025.batch_sizes import gap_survival, size_at_most, size_law
 from hedgerow_papers.jacobsen2025.delays import Delays, Rule, published
+from hedgerow_papers.jacobsen2025.mixture import GaussianMixture
 from hedgerow_papers.jacobsen2025.walk_batches import (
     JacobsenWalkBatches,
     WalkBatches,
@@ -224,8 +225,10 @@ def draw(done: Studies, path: Path) -> None:
     alarms, epsilons = np.linspace(0.0, 1.0, 101), np.linspace(0.0, 3.0, 61)
     sizes, sharper = simulated(quick), simulated(quick, SHARPER)
 
-    def add(curve: Any, **style: Any) -> None:
-        left.plot(alarms, trade_off(curve, alarms), **style)
+    def add(curve: GaussianDP | GaussianMixture, **style: Any) -> None:
+        mixed = isinstance(curve, GaussianMixture)
+        misses = curve.trade_off(alarms) if mixed else trade_off(curve, alarms)
+        left.plot(alarms, misses, **style)
         right.plot(epsilons, [curve.delta(epsilon) for epsilon in epsilons], **style)
 
     add(GaussianDP(MU), color="#999999")

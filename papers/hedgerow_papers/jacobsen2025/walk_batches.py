@@ -38,10 +38,10 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect
-from hedgerow.privacy.curves import GaussianMixture
 from hedgerow.privacy.curves.base import QUOTED_DELTA
 from hedgerow_papers.jacobsen2025.batch_sizes import size_law
 from hedgerow_papers.jacobsen2025.delays import Delays, Rule
+from hedgerow_papers.jacobsen2025.mixture import GaussianMixture
 
 PROOF = "walk_batches.md"
 NEVER = Delays(experts=1, scale=0.0, drift=1.0, tolerance=1.0)  # one expert never waits

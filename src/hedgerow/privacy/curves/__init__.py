@@ -8,7 +8,6 @@ in `proofs/mechanisms.md#curves`, those of `PureDP` in
 
 from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
 from hedgerow.privacy.curves.gaussian import GaussianDP
-from hedgerow.privacy.curves.mixture import GaussianMixture
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, LaplaceDP, PureDP, promise
 from hedgerow.privacy.curves.trade_off import trade_off
 from hedgerow.privacy.curves.wrapped import Quoted, WithFailure
@@ -17,7 +16,6 @@ __all__ = [
     "ApproximateDP",
     "BoundedRange",
     "GaussianDP",
-    "GaussianMixture",
     "LaplaceDP",
     "PureDP",
     "Quoted",

@@ -13,7 +13,6 @@ import scipy  # its parts are imported when they are used: they are large
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.validate import expect
 from hedgerow.privacy.curves.gaussian import GaussianDP
-from hedgerow.privacy.curves.mixture import GaussianMixture
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, LaplaceDP, PureDP
 from hedgerow.privacy.curves.wrapped import Quoted
 
@@ -27,8 +26,8 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     f(alpha) is the supremum over epsilon >= 0 of
     max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)) with delta = delta(epsilon).
     Pure, approximate, bounded-range, Laplace and Gaussian curves have a closed form. Other curves
-    need a search, mixtures of Gaussian curves only for the best epsilon. Every epsilon gives a
-    valid lower bound, so an imperfect search can only understate the protection.
+    need a search. Every epsilon gives a valid lower bound, so an imperfect search can only
+    understate the protection.
 
     Parameters
     ----------
@@ -64,8 +63,6 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
             least = _laplace(bound, alpha)
         case GaussianDP(mu):
             least = scipy.special.ndtr(-scipy.special.ndtri(alpha) - mu)
-        case GaussianMixture():
-            least = _mixture(curve, alpha)
         case _:
             delta = cache(curve.delta)  # the searches share many points
             least = np.vectorize(lambda a: _search(delta, a), otypes=[float])(alpha)
@@ -98,29 +95,6 @@ def _laplace(bound: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
             else np.where(alpha > 0, 0.0, 1.0)
         )
     return np.where(alpha > 0.5, shrink * (1 - alpha), middle)
-
-
-def _mixture(curve: GaussianMixture, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The line that touches the function at alpha, by the errors of the best test there.
-
-    The test answers yes if the log-ratio is above a threshold, found by bisection. With threshold
-    s the line has slope -e^s. Every threshold gives a valid line.
-    """
-    mu, probability = np.array([part for part in curve.parts if part[0] > 0]).reshape(-1, 2).T
-    idle = sum(part[1] for part in curve.parts if part[0] == 0)  # its log-ratio is 0
-    ends = min(_LARGEST_EPSILON, mu.max(initial=0.0) * (mu.max(initial=0.0) / 2 + 40))
-
-    def errors(threshold: npt.NDArray[np.float64], side: int) -> npt.NDArray[np.float64]:
-        at = side * threshold[..., None] / mu - mu / 2
-        return scipy.special.ndtr(at) @ probability + idle * ((threshold >= 0) == (side > 0))
-
-    low, high = np.full(alpha.shape, -ends), np.full(alpha.shape, ends)
-    for _ in range(60):
-        middle = (low + high) / 2
-        more = errors(middle, -1) > alpha
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
-    least = errors(high, 1) + np.exp(high) * (errors(high, -1) - alpha)
-    return np.clip(least - (probability.sum() + idle - 1), 0.0, 1 - alpha)
 
 
 def _search(delta: Callable[[float], float], alpha: float) -> float:

@@ -12,12 +12,13 @@ import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import between, expect
+from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.curves.base import Symmetric
-from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.search import closest
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _UP = 1 + 2.0**-36  # more than the error of the sum
+_LARGEST_EPSILON = 700.0
 
 
 def _mills(x: Array) -> Array:
@@ -51,7 +52,8 @@ class GaussianMixture(Symmetric):
 
     Examples
     --------
-    >>> from hedgerow.privacy.curves import GaussianDP, GaussianMixture
+    >>> from hedgerow.privacy import GaussianDP
+    >>> from hedgerow_papers.jacobsen2025.mixture import GaussianMixture
     >>> curve = GaussianMixture(((1.0, 0.25), (0.5, 0.75)))
     >>> round(curve.delta(1.0), 6), round(curve.epsilon(1e-5), 6)
     (0.036856, 4.041427)
@@ -92,6 +94,30 @@ class GaussianMixture(Symmetric):
         while self.delta(high) > delta:  # only by rounding
             high, step = high * (1 + step), 2 * step
         return closest(lambda e: self.delta(e) <= delta, high, 0.0, 1e-12)
+
+    def trade_off(self, alpha: Array) -> Array:
+        """The least miss rate by false-alarm rate: the line that touches the function at alpha.
+
+        It follows from the errors of the best test there, which answers yes if the log-ratio is
+        above a threshold, found by bisection. With threshold s the line has slope -e^s. Every
+        threshold gives a valid line.
+        """
+        mu, probability = np.array([part for part in self.parts if part[0] > 0]).reshape(-1, 2).T
+        idle = sum(part[1] for part in self.parts if part[0] == 0)  # its log-ratio is 0
+        largest = mu.max(initial=0.0)
+        ends = min(_LARGEST_EPSILON, largest * (largest / 2 + 40))
+
+        def errors(threshold: Array, side: int) -> Array:
+            at = side * threshold[..., None] / mu - mu / 2
+            return scipy.special.ndtr(at) @ probability + idle * ((threshold >= 0) == (side > 0))
+
+        low, high = np.full(alpha.shape, -ends), np.full(alpha.shape, ends)
+        for _ in range(60):
+            middle = (low + high) / 2
+            more = errors(middle, -1) > alpha
+            low, high = np.where(more, middle, low), np.where(more, high, middle)
+        least = errors(high, 1) + np.exp(high) * (errors(high, -1) - alpha)
+        return np.clip(least - (probability.sum() + idle - 1), 0.0, 1 - alpha)
 
     def words(self) -> str:
         return f"{self._quote()} (Gaussian, random noise)"
