@@ -1,4 +1,4 @@
-"""A note says when a regret is not clearly below that of a uniform guess, and only then."""
+"""A note says when a regret is not clearly below that of a random expert, and only then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_an_algorithm_that_follows_the_wrong_numbers_is_found() -> None:
     (note,) = _about_guessing(study)
     regret, guess = study.regret("a"), hr.run(game, {"g": hr.Uniform()}, seeds=4).regret("g").mean
     assert note.startswith(("no better", "not clearly better"))
-    assert f"the regret is {regret.words()}, and that of a uniform guess " in note
+    assert f"the regret is {regret.words()}, and that of a random expert " in note
     assert float(note.rsplit(" ", 1)[1]) == pytest.approx(guess, rel=0.05)
     assert f"a: note: {note}" in str(study)
     assert note in study["a"].notes
@@ -62,7 +62,7 @@ def test_a_bound_that_promises_no_more_than_guessing_is_called_so() -> None:
         share = algorithm.claims.regret_bound.value / horizon
         said = " ".join(budget_notes(algorithm))
         found["guess" if 0.5 <= share < 1 else "none" if share < 0.5 else "vacuous"] = said
-    assert "promises no more than guessing: a uniform guess never has more than" in found["guess"]
+    assert "promises no more than guessing: a random expert never has more than" in found["guess"]
     assert "guessing:" not in found.get("none", "")
     assert "is vacuous here" in found.get("vacuous", "is vacuous here")
 

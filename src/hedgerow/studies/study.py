@@ -40,7 +40,7 @@ from hedgerow.studies.storage.results import Kept
 ROWS_SHOWN = 15
 FOLLOWING = ("follows", "at the end", "in all rounds", "best in hindsight")
 ROUNDING = 1e-12  # of a bound that is capped at the largest regret
-CLEARLY = 0.9  # of the regret of a uniform guess: less is clearly less
+CLEARLY = 0.9  # of the regret of a random expert: less is clearly less
 
 
 @dataclass(frozen=True, repr=False)
@@ -458,7 +458,7 @@ def _vacuous_bound(algorithm: Algorithm) -> list[str]:
             return []
         return [
             f"the regret bound of {algorithm.name}, {bound_words(bound.value)}, promises no more "
-            f"than guessing: a uniform guess never has more than {bound_words(guess)}"
+            f"than guessing: a random expert never has more than {bound_words(guess)}"
         ]
     text = f"the regret bound of {algorithm.name} is vacuous here"
     if _usual_game(algorithm):
@@ -481,12 +481,12 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
 
 
 def _guessing(setting: Setting) -> float:
-    """The largest expected regret of a uniform guess, reached if one expert is never wrong."""
+    """The largest expected regret of a random expert, reached if one expert is never wrong."""
     return setting.rounds * (1 - 1 / setting.experts)
 
 
 def _like_guessing(algorithm: Algorithm, results: Sequence[RunResult]) -> list[str]:
-    """A note if the measured regret is not clearly below that of a uniform guess.
+    """A note if the measured regret is not clearly below that of a random expert.
 
     Clearly: with 95 % confidence at most nine tenths of it. The guess loses the mean of all
     experts, on the same losses.
@@ -503,7 +503,7 @@ def _like_guessing(algorithm: Algorithm, results: Sequence[RunResult]) -> list[s
     word = "no" if regret.mean() >= guess.mean() else "not clearly"
     return [
         f"{word} better than guessing: the regret is {Estimate.of(regret).words()}, "
-        f"and that of a uniform guess {guess.mean():.2f}"
+        f"and that of a random expert {guess.mean():.2f}"
     ]
 
 
