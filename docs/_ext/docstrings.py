@@ -12,12 +12,15 @@ from sphinx.application import Sphinx
 CODE = re.compile(r"(``.+?``|`[^`]+`|\$[^$]+\$)")
 VALUES = ("property", "attribute", "data")
 MARKUP = re.compile(r"([*|\\])|(?<=\w)(_)(?=\W|$)")
+BULLET = re.compile(r"\s*\* ")
 
 
 def readable(lines: list[str]) -> list[str]:
     """
     >>> readable(["See `x_` and 2 * y, a_ too", ">>> 2 * 3", "6"])
     ['See ``x_`` and 2 \\\\* y, a\\\\_ too', '>>> 2 * 3', '6']
+    >>> readable(["* one", "  of 2 * 3"])
+    ['* one', '  of 2 \\\\* 3']
     """
     made, in_doctest = [], False
     for line in lines:
@@ -27,8 +30,10 @@ def readable(lines: list[str]) -> list[str]:
 
 
 def _line(line: str) -> str:
-    parts = CODE.split(line)
-    return "".join(
+    bullet = BULLET.match(line)
+    start = bullet[0] if bullet else ""
+    parts = CODE.split(line[len(start) :])
+    return start + "".join(
         _code(part) if index % 2 else MARKUP.sub(r"\\\1\2", part)
         for index, part in enumerate(parts)
     )
