@@ -26,6 +26,7 @@ extensions = [
     "mathml",
     "chooser",
     "docstrings",
+    "boxes",
 ]
 exclude_patterns = ["_build", "_ext", "_static", "README.md"]
 nitpicky = True
