@@ -3,8 +3,10 @@
 # Here all run on this machine; elsewhere each runs its two, and the server its two.
 # Usage: sh three_sites.sh FOLDER   (an empty folder; stations.csv and three_sites.toml beside this)
 set -e
+: "${1:?Name an empty folder: sh three_sites.sh FOLDER}"
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$1" && cd "$1"
+mkdir -p "$1"
+cd "$1"
 cp "$here/three_sites.toml" study.toml
 for site in Dale Larch Fern; do awk -F, "NR == 1 || \$2 == \"$site\"" "$here/stations.csv" > $site.csv; done
 begin=$(date +%s)
