@@ -116,13 +116,12 @@ def choose(
 
     Example: hedgerow choose --clients 12 --experts 5 --horizon 120 --losses law
 
-    Every algorithm that fits is played on streams like yours. The first line says what to take. The
-    table has the regret on typical streams and on the worst one, the bound that is proven, and what
-    privacy costs: the regret above that of the best algorithm without privacy.
+    The algorithms that fit are played on streams like yours. The first line below the table says
+    what to take. The table has the regret on typical streams and on the worst one, the bound that
+    is proven, and what privacy costs: the regret above that of the best algorithm without privacy.
 
     With a file, the algorithms are played on your own losses, or with --target and --largest-error
-    on your own forecasts. Such a choice looks at the data, and
-    no certificate covers it.
+    on your own forecasts. Such a choice looks at the data, and no certificate covers it.
 
     `hedgerow choose --chart --seeds 20` measures the tables of docs/choose.md. It takes about four
     minutes on one core.
