@@ -183,7 +183,10 @@ def combine(
     expect(cut_off is None or cut_off > 0, "cut_off", cut_off, "> 0")
     if not isinstance(table, ForecastTable):
         kind = type(table).__name__
-        raise InvalidValue(f"Expected a table, got {kind}. Make one with hr.ForecastTable.read.")
+        raise InvalidValue(
+            f"Expected a table, got {kind}. Read one with hr.ForecastTable.read, or take "
+            "hr.FluSight().combination."
+        )
     game = Combining(table, loss, quantile, largest_error)
     played: Environment = Delayed(of=game, rounds=late) if late else game
     scores = partial(np.einsum, "tid,tid->ti", game.records[..., :-1])
