@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, prepare
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import OUT, print_indented, print_json
 from hedgerow.cli.tables import from_cells
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.recorded.forecast_table import ForecastTable
+from hedgerow.environments.recorded.table import MissingColumn
 from hedgerow.studies.combine import combine as combine_table
 from hedgerow.studies.storage.place import check_new
 
@@ -81,7 +82,10 @@ def combine(
     columns |= {"model": model, "forecast": forecast, "scale": _number_or_name(scale)}
     choices: dict[str, Any] = {"loss": loss, "quantile": quantile, "cut_off": cut_off}
     choices |= {"published": published}
-    table = ForecastTable.read(file, **columns)
+    try:
+        table = ForecastTable.read(file, **columns)
+    except MissingColumn as error:
+        raise InvalidValue(f"{error} On the command line: --{error.role} COLUMN.") from None
     found = combine_table(table, epsilon=epsilon, late=late, seeds=seeds, **choices)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +99,7 @@ def combine(
         OUT.print(f"Note: {note}", markup=False)
     OUT.print("A private run, by its certificate:", markup=False)
     for guarantee in found.certificate.guarantees:
-        OUT.print(f"  {guarantee.words()}", markup=False)
+        print_indented(guarantee.words())
     if out is not None:
         OUT.print(f"Picture: {out}", markup=False, soft_wrap=True)
 

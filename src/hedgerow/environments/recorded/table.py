@@ -208,6 +208,14 @@ def unreadable(path: Source, error: Exception) -> HedgerowError:
     )
 
 
+class MissingColumn(InvalidValue):
+    """A file lacks the column that a parameter names."""
+
+    def __init__(self, text: str, role: str) -> None:
+        super().__init__(text)
+        self.role = role
+
+
 def require_columns(
     table: dict[str, Any], roles: dict[str, str], path: Source, others: Iterable[str] = ()
 ) -> None:
@@ -223,7 +231,7 @@ def require_columns(
     for role, column in roles.items():
         if column not in table:
             rename = f'Rename a column, or name it with {role} = "..."'
-            raise InvalidValue(f"Expected a column {column!r} {found}. {rename}.")
+            raise MissingColumn(f"Expected a column {column!r} {found}. {rename}.", role)
     for column in others:
         if column not in table:
             raise InvalidValue(f"Expected a column {column!r} {found}.")
