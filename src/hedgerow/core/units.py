@@ -400,28 +400,6 @@ def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
     return (whole or own[0] >= theirs[0]) and own[1] >= theirs[1] and apart
 
 
-def steps(unit: Unit, other: Unit, horizon: float = inf) -> int | None:
-    """How many changes of `unit` make any change of `other`; None: no number of them is known.
-
-    >>> steps(Event(), Person(24)), steps(Person(12), Person(24)), steps(Client(), Person(9, 3))
-    (24, 2, 3)
-    """
-    if covers(unit, other, horizon):
-        return 1
-    own, theirs = _known(unit), _known(other)
-    if own is None or theirs is None or unit.record.each not in (1, other.record.each):
-        return None
-    most, clients, apart = theirs
-    most = horizon * other.record.each if isinstance(other, Client) else most
-    if isinstance(unit, Client):
-        most = min(clients, most)
-    elif isinstance(unit, Window) and not isinstance(other, Person):
-        most = -(-most // own[0])  # both are rounds
-    elif not isinstance(unit, Window) and own[1] >= clients and own[2] <= apart:
-        most = -(-most // own[0])
-    return None if most == inf else int(most)
-
-
 def _known(unit: Unit) -> tuple[float, float, float] | None:
     """The shape of a unit of this file: a subclass may be about less."""
     return unit.shape if type(unit) in (Event, Person, Window, Client) else None
