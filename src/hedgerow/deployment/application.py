@@ -261,16 +261,14 @@ class Port(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(
-        self, answer: Answer, port: int, host: str = "127.0.0.1", token: str | None = None
-    ) -> None:
+    def __init__(self, answer: Answer, port: int, token: str | None = None) -> None:
         self.token = secrets.token_urlsafe(24) if token is None else _checked(token)
         try:
-            super().__init__((host, port), _Handler)
+            super().__init__((HOSTS[0], port), _Handler)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InvalidValue(
-                f"Cannot listen on {host}:{port}: {reason}. Choose another --port."
+                f"Cannot listen on {HOSTS[0]}:{port}: {reason}. Choose another --port."
             ) from error
         self.answer = answer
         self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}

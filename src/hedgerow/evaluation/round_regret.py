@@ -40,7 +40,7 @@ class RoundOptima:
 
 
 @lru_cache(maxsize=4)
-def round_optima(environment: Environment, seed: int, tolerance: float = TOLERANCE) -> RoundOptima:
+def round_optima(environment: Environment, seed: int) -> RoundOptima:
     """Find the best point of every round of a game that does not see the plays.
 
     Parameters
@@ -49,8 +49,6 @@ def round_optima(environment: Environment, seed: int, tolerance: float = TOLERAN
         The game; its losses are convex.
     seed
         The seed of the game.
-    tolerance
-        The certified error of the mean charge of a player in one round.
 
     Examples
     --------
@@ -67,7 +65,7 @@ def round_optima(environment: Environment, seed: int, tolerance: float = TOLERAN
             block.losses[0] if block.present is None else block.losses[0][block.present[0]]
         )
         found.append(
-            best_point(setting.family, setting.experts, lambda r=taking_part: [r], tolerance)
+            best_point(setting.family, setting.experts, lambda r=taking_part: [r], TOLERANCE)
         )
     return RoundOptima(
         np.array([best.point for best in found]),

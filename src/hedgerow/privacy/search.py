@@ -37,7 +37,6 @@ def root(
     high: float,
     xtol: float,
     rtol: float = 2.0**-50,
-    most: int = 1000,
 ) -> float:
     """Where a continuous function is zero, up to `xtol` and the relative `rtol`.
 
@@ -59,7 +58,7 @@ def root(
     if _positive(f_before) == _positive(f_at):
         raise InvalidValue("A root needs two points at which the function has opposite signs.")
     other = f_other = last_step = step = 0.0
-    for _ in range(most):
+    for _ in range(1000):
         if f_before != 0 and f_at != 0 and _positive(f_before) != _positive(f_at):
             other, f_other = before, f_before
             last_step = step = at - before

@@ -50,9 +50,9 @@ def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     return first, second
 
 
-def learning_games(horizon: int = 8) -> Games:
+def learning_games() -> Games:
     """Return games with two examples of every client in each round."""
-    setting = Setting(clients=2, experts=3, horizon=horizon, family=FAMILY)
+    setting = Setting(clients=2, experts=3, horizon=8, family=FAMILY)
     return Games(
         setting,
         recorded=lambda records: Replay(records, FAMILY),
