@@ -14,6 +14,7 @@ from scipy import stats
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.mixture.private_mixture import PrivateMixture
 from hedgerow.algorithms.proven.proven_doubling import ProvenDoubling
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -25,6 +26,7 @@ from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
+from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
@@ -32,6 +34,8 @@ from hedgerow.core.units import Event
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli, UniformLosses
 from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.environments.recorded.combining import Combining
+from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
@@ -596,3 +600,22 @@ def test_late_reports_must_be_declared() -> None:
         InvalidValue, match="Secretly has late reports that its traits do not declare"
     ):
         simulate(SparseVector().build(SMALL.setting), Secretly(SMALL), 0)
+
+
+def test_points_and_sleeping_experts_are_refused_with_what_to_do() -> None:
+    """Nobody knows what a weight of an expert that sleeps would have cost."""
+    told = (
+        r"To combine forecasts, fill gaps instead: `hr\.Combining` takes the median of the others\."
+    )
+    forecasts = np.random.default_rng(1).random((6, 3, 4))
+    table = ForecastTable(forecasts, np.ones((6, 3)))
+    game = Sleeping(of=Combining(table))
+    with pytest.raises(Unsupported, match=f"private_mixture does not support sleeping .*{told}"):
+        simulate(PrivateMixture().build(game.setting), game, 1)
+    awake = np.ones((2, 3, 4), bool)
+    with pytest.raises(InvalidValue, match=f"this one plays points. {told}"):
+        Block(forecasts[:2], forecasts[:2], awake).answered(Plays.of(forecasts[:2]))
+    filled = table.forecasts.copy()
+    filled[:, :, 0] = np.nan
+    gaps = Combining(ForecastTable(filled, np.ones((6, 3))))
+    simulate(PrivateMixture().build(gaps.setting), gaps, 1)  # as it says

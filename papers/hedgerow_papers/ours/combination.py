@@ -11,9 +11,10 @@ An error is cut off at 100 % of the highest consensus forecast so far, and avera
 weeks. There are two intervals: of the mean over the noise (seeds), and over blocks of weeks and the
 noise, for what one run on other weeks of the same kind could show. The plain average uses no
 secret, so it is what a combination has to beat. The check "below-plain" is about these weeks: the
-first interval has to lie below the plain average. The second is shown and not judged.
-The median and the best model in hindsight are shown beside it. The constants of the algorithm were chosen on sixteen games, these among them, and
-that the median fills gaps was chosen after a look at these data.
+first interval has to lie below the plain average. The second is shown and not judged. The median
+and the best model in hindsight are shown beside it. The constants of the algorithm were chosen on
+sixteen games, these among them, and that the median fills gaps was chosen after a look at these
+data.
 
 Two further games have 12 models and epsilon = 1. In one, only some of the states answer, and all
 are judged. In the other, some states lie about their targets to push the worst model, and the

@@ -22,6 +22,10 @@ CACHE_ELEMENTS = 2**16
 CHECKED_AT_ONCE = 2**17  # elements: two passes over them read the memory once
 GRAIN = 64  # rounds that are summed together, or more if they have few numbers
 
+FILL_GAPS = (
+    "To combine forecasts, fill gaps instead: `hr.Combining` takes the median of the others."
+)
+
 
 @dataclass(frozen=True)
 class Side:
@@ -112,7 +116,8 @@ class Block:
             return self.losses
         if not isinstance(plays, np.ndarray):
             raise InvalidValue(
-                "Sleeping experts need an algorithm that chooses experts; this one plays points."
+                "Sleeping experts need an algorithm that chooses experts; this one plays points. "
+                f"{FILL_GAPS}"
             )
         return charged(self.losses, self.awake, plays)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import FILL_GAPS, Block
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array, Units
 from hedgerow.core.losses import Family
@@ -90,7 +90,9 @@ class Traits:
                 else "no algorithm does with its default parameters"
             )
             origin = "".join(f" ({text})" for one, text in self.origins if one is feature)
-            raise Unsupported(f"{algorithm} does not support {feature.value}{origin}; {others}.")
+            more = f" {FILL_GAPS}" if feature is Feature.SLEEPING_EXPERTS else ""
+            text = f"{algorithm} does not support {feature.value}{origin}; {others}.{more}"
+            raise Unsupported(text)
 
     def require_needed(self, algorithm: str, needs: frozenset[Feature]) -> None:
         """Raise if the game lacks a feature that an algorithm needs, and name the feature."""
