@@ -188,7 +188,22 @@ class Scored(Family):
 
 
 @dataclass(frozen=True)
-class SquaredError(Scored):
+class OfResidual(Scored):
+    """A charge of the residual, score - target; `target` is the largest absolute target."""
+
+    target: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("target", self.target)
+
+    @property
+    def largest_target(self) -> float:
+        return self.target
+
+
+@dataclass(frozen=True)
+class SquaredError(OfResidual):
     """Charge `(<features, point> - target)^2 / 2`, with records `(features..., target)`.
 
     Parameters
@@ -212,16 +227,6 @@ class SquaredError(Scored):
     6.0
     """
 
-    target: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive("target", self.target)
-
-    @property
-    def largest_target(self) -> float:
-        return self.target
-
     @property
     def bounds(self) -> tuple[float, float]:
         return (0.0, (self.feature_norm * self.radius + self.target) ** 2 / 2)
@@ -240,7 +245,7 @@ class SquaredError(Scored):
 
 
 @dataclass(frozen=True)
-class Huber(Scored):
+class Huber(OfResidual):
     """Charge the Huber loss of the residual `<features, point> - target`.
 
     Up to `threshold` it is half the square; beyond it grows linearly, so an outlier counts less.
@@ -267,17 +272,11 @@ class Huber(Scored):
     [0.03125, 1.875]
     """
 
-    target: float = 1.0
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("target", self.target)
         positive("threshold", self.threshold)
-
-    @property
-    def largest_target(self) -> float:
-        return self.target
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -300,7 +299,7 @@ class Huber(Scored):
 
 
 @dataclass(frozen=True)
-class Pinball(Scored):
+class Pinball(OfResidual):
     """Charge the quantile loss of the residual, `(1 - q) r` if r = score - target > 0, else `-q r`.
 
     It is least, on average, at the q-quantile of the target. Records are `(features..., target)`.
@@ -325,17 +324,11 @@ class Pinball(Scored):
     [0.75, 0.25]
     """
 
-    target: float = 1.0
     quantile: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("target", self.target)
         expect(0 < self.quantile < 1, "quantile", self.quantile, "in (0, 1)")
-
-    @property
-    def largest_target(self) -> float:
-        return self.target
 
     @property
     def slopes(self) -> tuple[float, float]:
@@ -365,7 +358,7 @@ class Pinball(Scored):
 
 
 @dataclass(frozen=True)
-class AbsoluteError(Scored):
+class AbsoluteError(OfResidual):
     """Charge `|<features, point> - target|`, with records `(features..., target)`.
 
     Parameters
@@ -385,16 +378,6 @@ class AbsoluteError(Scored):
     >>> float(family.value(np.array([2.0, 0.0, 1.0]), np.array([0.25, 0.5])))
     0.5
     """
-
-    target: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive("target", self.target)
-
-    @property
-    def largest_target(self) -> float:
-        return self.target
 
     @property
     def bounds(self) -> tuple[float, float]:
