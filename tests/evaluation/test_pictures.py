@@ -21,7 +21,7 @@ from hedgerow.evaluation.plots.dots import Row, plot_dots
 from hedgerow.evaluation.plots.lines import plot_bars, plot_regret_against
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line, plot_regret_over_time
-from hedgerow.evaluation.recorder import RunResult
+from hedgerow.evaluation.recorder import RunResult, with_switches
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.pictures import footer, pictures, sibling
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -205,6 +205,9 @@ def test_dots_show_every_name_and_number_and_a_line_to_compare(
 # Experiments
 
 
+MEASURED = ("dynamic regret", "test accuracy", "test loss", "plain")  # by experiments
+
+
 def _curves(study: Study) -> Study:
     """Made-up results as curves over the whole horizon."""
     horizons = {
@@ -212,13 +215,21 @@ def _curves(study: Study) -> Study:
         for entry in study.config.algorithms
     }
 
+    best = {with_switches(changes): 0.0 for changes in study.config.comparator_switches}
+
     def stretched(run: RunResult) -> RunResult:
         horizon = horizons[run.label]
         powers = [*(2**k for k in range(21) if 2**k <= horizon), horizon]
         at = np.unique(powers if horizon > 100 else range(1, horizon + 1))
         figures = {name: curve[-1] * at / horizon for name, curve in run.figures.items()}
-        figures |= dict.fromkeys(("dynamic regret", "test accuracy", "test loss"), 0.5 + 0 * at)
-        return replace(run, rounds=at, regret=run.final_regret * at / horizon, figures=figures)
+        figures |= dict.fromkeys(MEASURED, 0.5 + 0 * at)
+        return replace(
+            run,
+            rounds=at,
+            regret=run.final_regret * at / horizon,
+            comparators={**run.comparators, **best},
+            figures=figures,
+        )
 
     return replace(study, results=[stretched(run) for run in study.results])
 

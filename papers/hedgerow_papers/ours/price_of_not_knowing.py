@@ -264,7 +264,8 @@ def draw(done: Studies, path: Path) -> None:
         f"Regret over that of the best specialist, trusted server (m = {clients}, d = {experts},"
         f" T = {horizon}, epsilon = {epsilon:g})"
     )
-    plot_grid(cells, path, title, footer(done, studies, "1: nothing is lost"))
+    note = footer(done, studies, "95 % intervals are in the pictures of the studies")
+    plot_grid(cells, path, title, f"1: nothing is lost; {note}")
 
 
 EXPERIMENT = Experiment(
