@@ -131,6 +131,23 @@ def test_runs_are_a_function_of_what_is_broadcast() -> None:
     assert sent[-1].alarms > 0
 
 
+@pytest.mark.parametrize("clients", [10, 10**5])
+def test_no_batch_or_run_is_too_long_for_exact_sums(clients: int) -> None:
+    """Even where `every` says so."""
+    setting = Setting(clients, 10, 512)
+    algorithm = hr.WatchedSelection(every=2**21).build(setting)
+    server, tested = algorithm.server, 0
+    assert isinstance(server, RunServer)
+    run = server.first(0)
+    for _ in range(40):
+        run = server.after(replace(run, round=run.begun + run.length), 0, 0)
+        tested += run.tested
+        assert server.broadcasts["rounds"].holds(message(run).rounds, 1)
+        assert clients * run.length <= 2**32
+        assert not run.tested or run.length % run.step == 0
+    assert tested
+
+
 @pytest.mark.parametrize("name", ["watched_selection", "block_selection"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_audits_give_the_expected_verdicts(name: str, epsilon: float) -> None:

@@ -187,7 +187,7 @@ class DyadicWindows:
         level = self._threshold(end, step, run.doublings) + self.threshold_scale
         tested = self.clients * length >= LONGER * level
         if tested:
-            length = -(-length // step) * step
+            length = min(-(-length // step), self.longest // step) * step
         return replace(
             run,
             begun=run.round,
@@ -198,10 +198,13 @@ class DyadicWindows:
         )
 
     def _step(self, end: int) -> int:
-        """The largest power of 2 in which at most an eighth of the threshold is lost."""
+        """The largest power of 2 in which at most an eighth of the threshold is lost.
+
+        It is at least `every`, but no longer than a run or a batch may be.
+        """
         step = 1
         while 16 * self.clients * step <= (
             self._threshold(end, max(2 * step, self.every), 0) + self.threshold_scale
         ):
             step *= 2
-        return max(step, self.every)
+        return min(max(step, self.every), self.longest, LONGEST_BATCH)
