@@ -9,8 +9,9 @@ import numpy as np
 
 from hedgerow.algorithms.phases.vote_selection import Likelihood, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict
-from hedgerow.audits.cases.parts import peer_curve
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import all_transcripts, peer_curve
+from hedgerow.audits.cases.releases import quiet
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -18,7 +19,7 @@ from hedgerow.core.setting import Setting
 if TYPE_CHECKING:
     from hedgerow.algorithms.phases.vote_selection import VoteSelection
 
-CLIENTS, ROUNDS = 10, 64
+CLIENTS, ROUNDS, RUNS = 10, 64, 5000
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     sent = tuple(
         CurrentExpert(server.wait(k), int(k == 0), k) for k in range(len(server.times) + 1)
     )
-    quiet = replace(
+    thin = replace(
         server,
         selections=tuple(replace(one, epsilon=1.25 * one.epsilon) for one in server.selections),
     )
@@ -72,7 +73,26 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     return (
         case("null: the same stream twice", voter, server, first, "holds"),
         case("everything of one client", voter, server, second, "holds"),
-        case("four fifths of the noise", voter, quiet, second, "violated"),
+        case("four fifths of the noise", voter, thin, second, "violated"),
         case("a client counted twice", loud, server, second, "violated"),
         case("scores not cut", uncut, server, second, "violated"),
+        *_real_runs(spec),
     )
+
+
+def _real_runs(spec: VoteSelection) -> tuple[AuditCase, ...]:
+    """A tiny game with two choices, whose real runs must follow the likelihood."""
+    played = replace(spec, epsilon=4.0, choices=(2, 4))
+    algorithm = played.build(Setting(CLIENTS, 2, 5))
+    first = np.zeros((5, CLIENTS, 2))
+    first[:, :4, 1] = first[:, 4:, 0] = 1.0
+    second = first.copy()
+    first[:, 0, :], second[:, 0, :] = (0.0, 1.0), (1.0, 0.0)
+    sent, name = all_transcripts(algorithm, first), "all transcripts of a tiny game"
+    case = AuditCase(name, WHOLE, algorithm, peer_curve(algorithm), first, second, sent)
+    case = replace(case, runs=RUNS, parameters=changes(spec, played))
+    server: Any = algorithm.server
+    less = replace(server, selections=tuple(map(quiet, server.selections)))
+    bug = "a fifth less noise drawn than in the likelihood"
+    drawn = replace(algorithm, server=less)
+    return case, replace(case, name=bug, algorithm=drawn, expected="violated")

@@ -9,6 +9,7 @@ run expert 2 loses and stays, which the datum may not touch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from hedgerow.audits.cases.parts import (
     with_bug,
     with_server,
 )
+from hedgerow.audits.cases.releases import quiet
 from hedgerow.audits.drawn import CUT
 from hedgerow.core.lattice import Units
 from hedgerow.core.setting import Setting
@@ -94,8 +96,63 @@ def watched_cases(spec: WatchedSelection) -> tuple[AuditCase, ...]:
             replace(case, name=name, algorithm=with_server(algorithm, bug), expected="violated")
             for name, bug in bugs.items()
         ),
+        *_untested(spec, played),
         *_real_runs(spec, replace(played, epsilon=64.0)),
+        *_real_tests(spec, replace(played, epsilon=64.0)),
     )
+
+
+def _untested(spec: WatchedSelection, played: WatchedSelection) -> tuple[AuditCase, ...]:
+    """A datum of the first run, which has no test, and expert 0 chosen from it."""
+    algorithm = played.build(Setting(40 + ceil(40 / played.epsilon), 50, 2))
+    server = algorithm.server
+    assert isinstance(server, RunServer)
+    first = np.zeros((2, algorithm.setting.clients, 50))
+    first[0, 1:, 0] = 1.0
+    second = first.copy()
+    first[0, 0, 1:] = second[0, 0, 0] = 1.0
+    run = server.first(1)
+    sent = (message(run), message(server.after(replace(run, round=1), 0, 0)))
+    case = AuditCase(
+        "a run without a test", WHOLE, algorithm, peer_curve(algorithm), first, second, (sent,)
+    )
+    case = replace(case, parameters=changes(spec, played))
+    bug = with_server(algorithm, less_selection(server))
+    name = "four fifths of the noise of a choice without a test"
+    return case, replace(case, name=name, algorithm=bug, expected="violated")
+
+
+def _real_tests(spec: WatchedSelection, played: WatchedSelection) -> Iterator[AuditCase]:
+    """Real runs whose alarms, and choices after a test, depend on their noise.
+
+    Expert 0 is chosen first. How far it then falls behind expert 1 makes an alarm depend most on
+    one noise, or the choice after the run on its own.
+    """
+    name = "all transcripts of a tested run"
+    for rounds, lost, noise in (
+        (3, 0.625, "threshold"),
+        (3, 0.546875, "query"),
+        (4, 0.03125, "choice"),
+    ):
+        algorithm = played.build(Setting(2, 2, rounds))
+        server: Any = algorithm.server
+        first = np.zeros((rounds, 2, 2))
+        first[0, :, 1], first[1:, :, 0] = 0.5, lost
+        second = first.copy()
+        first[1, 0], second[1, 0] = (lost, 0.0), (0.0, lost)
+        if noise == "choice":
+            drawn = replace(server, after_test=quiet(server.after_test))
+        else:
+            scale = f"{noise}_scale"
+            thin = {scale: CUT * getattr(server.test, scale)}
+            drawn = replace(server, test=replace(server.test, **thin))
+        sent, curve = all_transcripts(algorithm, first), peer_curve(algorithm)
+        case = AuditCase(f"{name}: {noise}", WHOLE, algorithm, curve, first, second, sent)
+        case = replace(case, runs=RUNS, parameters=changes(spec, played))
+        bug = replace(with_server(algorithm, drawn), claims=algorithm.claims)
+        less = f"a fifth less noise of the {noise} drawn than in the likelihood"
+        yield case
+        yield replace(case, name=less, algorithm=bug, expected="violated")
 
 
 def block_cases(spec: BlockSelection) -> tuple[AuditCase, ...]:
@@ -140,6 +197,6 @@ def _real_runs(spec: Any, played: Any) -> tuple[AuditCase, ...]:
     curve, name = peer_curve(algorithm), "all transcripts of a tiny game"
     case = AuditCase(name, WHOLE, algorithm, curve, first, second, sent)
     case = replace(case, runs=RUNS, parameters=changes(spec, played))
-    quiet = with_server(algorithm, quiet_selection(algorithm.server))
+    drawn = with_server(algorithm, quiet_selection(algorithm.server))
     bug = "a fifth less noise drawn than in the likelihood"
-    return case, replace(case, name=bug, algorithm=quiet, expected="violated")
+    return case, replace(case, name=bug, algorithm=drawn, expected="violated")
