@@ -27,6 +27,7 @@ from hedgerow.statement.details import Details
 from hedgerow.statement.files import document, rendered
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import ledger_words, only_here, plain_words
+from hedgerow.studies.storage.digest import write_digest
 from support.command import Command
 
 TODAY = date(2026, 11, 15)
@@ -319,6 +320,14 @@ def test_the_command(hedgerow: Command, copied: Place) -> None:
     page.write_text(page.read_text(encoding="utf-8").replace("epsilon = 1", "epsilon = 0.1"))
     edited = hedgerow("verify", str(folder))
     assert (edited.code, "statement.md has changed" in edited.out) == (1, True)
+    stranger = folder.parent / "stranger.pem"
+    load_or_make(stranger)
+    write_digest(page.parent, stranger)
+    forged = hedgerow("verify", str(folder))
+    assert (forged.code, "signed by another key" in forged.out) == (1, True)
+    write_digest(page.parent)
+    forged = hedgerow("verify", str(folder))
+    assert (forged.code, "a signature was expected" in forged.out) == (1, True)
     listed = hedgerow("statement", str(folder), "--json").document()
     assert listed["statements"][0]["stamp"] is None
     _change(folder / FIRST, "UPDATE log SET body = x'00' WHERE n = 2")

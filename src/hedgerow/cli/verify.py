@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.deployment.record import is_deployment, read_deployment
+from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
 from hedgerow.statement.check import statement_differences
 from hedgerow.statement.files import PLACE, is_statement
 from hedgerow.studies.rebuild import check_certificates
@@ -62,7 +63,8 @@ def verify(
     Every file is compared with digest.json, and every certificate is computed again from the
     recorded choices. Statements in the folder are written again and compared; their date, details
     and audit are as their author entered them. A statement alone is compared with its own digest.
-    Of a deployment all signatures, hashes and charges are checked; stop its process first.
+    Of a deployment all signatures, hashes and charges are checked, and that its own key signed its
+    statements, unless --key names another; stop its process first.
 
     Example: hedgerow verify runs/my-study --key public.pem
 
@@ -105,12 +107,15 @@ def verify(
 
 def _alone(folder: Path, key: Path | None, json: bool) -> int:
     """Check a statement by its digest, or the ledger of a deployment with its statements."""
-    folders, words = [folder], STATED
+    folders, words, own = [folder], STATED, None
     if is_deployment(folder):
         found = read_deployment(folder).ledger
         words = f"study {found.study}: {found.entries} entries, head {found.head}"
         folders = [one for one in sorted((folder / PLACE).glob("*")) if is_statement(one)]
+        own = found.signed[found.party or SERVER]
     rows = [(one, verify_digest(one, key)) for one in folders]
+    if own is not None and key is None:  # the ledger names the key that signs its statements
+        rows = [(one, replace(verdict, known=verdict.signer == own)) for one, verdict in rows]
     ok = all(verdict.ok for _, verdict in rows)
     if json:
         shown = [
@@ -121,7 +126,9 @@ def _alone(folder: Path, key: Path | None, json: bool) -> int:
     for one, verdict in rows:
         for difference in verdict.differences:
             OUT.print(f"differs: {difference}", markup=False, soft_wrap=True)
-        text = f"{'ok' if verdict.ok else 'not ok'}: {one}, {verdict.words()}"
+        mine = own is not None and key is None and verdict.known
+        signed = "signed by the key of this ledger" if mine else verdict.words()
+        text = f"{'ok' if verdict.ok else 'not ok'}: {one}, {signed}"
         OUT.print(text, markup=False, soft_wrap=True)
     if is_deployment(folder) or ok:
         OUT.print(words, markup=False, soft_wrap=True)
