@@ -1,4 +1,4 @@
-"""Comparing pictures: panels of regret curves on one scale, and a sweep in which curves cross."""
+"""Comparing pictures: panels of regret curves on one scale, sweeps in which curves cross, bars."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, sp
 from hedgerow.evaluation.plots.over_time import Line
 from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.evaluation.statistics import Contest
+from hedgerow.evaluation.statistics import Contest, Estimate
 
 
 def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:
@@ -123,5 +123,55 @@ def plot_contests(
     _name_ends(axes, last, ends)
     axes.set_xlabel(parameter)
     axes.set_ylabel(value)
+    footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
+    figure.savefig(path, dpi=150)
+
+
+def plot_bars(
+    groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str, note: str = ""
+) -> None:
+    """Draw bars on a log axis with 95 % intervals: a group per setting, a bar per variant."""
+    figure, axes = canvas(title, 9.0, 2.0 + 0.45 * len(groups))
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
+    limits = span(Bar.of(0.0, estimate) for some in groups.values() for estimate in some.values())
+    limits = limits._replace(low=limits.low / 2)
+    set_span(axes, limits, sideways=True)
+    variants = list(dict.fromkeys(v for some in groups.values() for v in some))
+    height, cut, named = 0.8 / max(1, len(variants)), False, set[str]()
+    colours = shades(variants)
+    for row, some in enumerate(groups.values()):
+        for i, variant in enumerate(variants):
+            if variant not in some:
+                continue
+            estimate, colour = some[variant], colours[variant]
+            y = row + (i - (len(variants) - 1) / 2) * height
+            axes.barh(
+                y,
+                max(estimate.mean, 0.0),
+                height * 0.9,
+                color=colour,
+                label=None if variant in named else variant,
+            )
+            named.add(variant)
+            _, beyond = draw_bars(
+                axes, [Bar.of(y, estimate)], limits, sideways=True, colour="#333333", marker=""
+            )
+            cut = cut or beyond
+            end = np.nanmax([estimate.mean, estimate.high, limits.low])
+            axes.text(
+                min(end, limits.high) * 1.05,
+                y,
+                plain(estimate.mean),
+                va="center",
+                fontsize=8,
+                color=colour,
+            )
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.invert_yaxis()
+    axes.set_xlabel(value)
+    axes.legend(
+        frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, len(variants))
+    )
     footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
     figure.savefig(path, dpi=150)

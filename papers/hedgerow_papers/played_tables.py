@@ -46,7 +46,7 @@ def draw_table(
     studies: Callable[[bool], Mapping[str, StudyConfig]],
 ) -> None:
     """Draw the regrets of a table as bars: a group per line of it."""
-    from hedgerow.evaluation.plots.lines import plot_bars
+    from hedgerow_papers.panels import plot_bars
 
     title = f"{title} ({size}, T = {rounds(done)})"
     plot_bars(groups, path, title, "regret per client (log scale)", footer(done, studies))

@@ -126,7 +126,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_bars
+    from hedgerow_papers.panels import plot_bars
 
     groups = {
         f"m={m}, N={n}" + ("" if stream == FIGURE else f", {stream}"): {

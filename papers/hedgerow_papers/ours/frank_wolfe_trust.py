@@ -98,7 +98,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_bars
+    from hedgerow_papers.panels import plot_bars
 
     curved = done[CURVED]
     groups: dict[str, dict[str, Estimate]] = {
