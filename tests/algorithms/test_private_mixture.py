@@ -322,10 +322,10 @@ def test_at_home_plays_are_between_the_public_combination_and_the_own_one() -> N
     every, one = SeededNoise(0).everyone("client", 53), SeededNoise(0).single("client", 7, 53)
     together, single = client.start(every), client.start(one)
     for t, own in enumerate(seen.all_plays()):
-        assert np.allclose(client._all(together)[:, 3], own, atol=1e-14)
+        assert np.allclose(client._all(together)[3], own, atol=1e-14)
         play = client.play(single, Context(t), one)[0]
         assert np.array_equal(client.play(together, Context(t), every)[0][7], play)
-        low, high = client._all(single).min(axis=0), client._all(single).max(axis=0)
+        low, high = np.min(client._all(single), axis=0), np.max(client._all(single), axis=0)
         assert ((low - 1e-12 <= play) & (play <= high + 1e-12)).all()
         together = client.observe(together, game.records[t], every)
         single = client.observe(single, game.records[t, 7], one)

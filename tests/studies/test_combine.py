@@ -169,6 +169,7 @@ def test_the_picture_names_models(tmp_path: Path) -> None:
         ({"forecasts": [[[np.nan, np.nan], [np.nan, np.nan]]]}, "No model has a forecast in round"),
         ({"forecasts": [[[1.0], [2.0]]]}, "at least 2 models"),
         ({"forecasts": [[[np.inf, 1.0], [2.0, 3.0]]]}, "finite"),
+        ({"scale": np.inf}, "finite scale > 0"),
         ({"scale": 0.0}, "scale > 0"),
         ({"scale": -1.0}, "scale > 0"),
         ({"scale": np.zeros((1, 2))}, "scale > 0"),

@@ -72,6 +72,7 @@ class AtHome(Answering):
 
     def start(self, noise: Noise) -> HomeState:
         _, fresh = self.learning.open(noise)
+        fresh = replace(fresh, noise=fresh.noise[:, :1])  # 0 for all models
         own = {
             name: np.broadcast_to(value, (*noise.batch, *np.shape(value)))
             for name, value in vars(fresh).items()
@@ -90,59 +91,64 @@ class AtHome(Answering):
 
     def observe(self, state: Any, reports: Array, noise: Noise) -> Any:
         every = self._all(state)
-        paid = [self.family.value(reports, every[..., k, :]) for k in range(len(PRIOR))]
-        lost = np.stack(paid, axis=-1)
-        own, differ = self._learned(_own(state), reports, state)
+        lost = np.stack([self.family.value(reports, weights) for weights in every], axis=-1)
+        own, differ = self._learned(_own(state), reports, every[-1])
         learned = vars(own) | {
             "lost": MEMORY * state.lost + lost,
             "energy": MEMORY**2 * state.energy + np.ptp(lost, axis=-1) ** 2,
         }
-        kept = {name: _where(differ, new, getattr(state, name)) for name, new in learned.items()}
-        return replace(super().observe(state, reports, noise), **kept)
+        if not differ.all():
+            learned = {n: _where(differ, new, getattr(state, n)) for n, new in learned.items()}
+        return replace(super().observe(state, reports, noise), **learned)
 
     def _learned(
-        self, own: ServerState, reports: Array, state: HomeState
+        self, own: ServerState, reports: Array, alone: Array
     ) -> tuple[ServerState, np.ndarray]:
         """What a server of this client would know, and whether its forecasts differ.
 
-        All levels count, as nothing is sent. The slope is that at the client's own combination.
+        All levels count, as nothing is sent. The slope is that at `alone`, its own combination.
         """
         learning, levels = self.learning, len(self.family.slopes)
-        alone = _mixed(learning.shares(own), own.combinations)
-        apart = own.combinations - own.combinations[..., -1:, :]
         gradient, size, spread = np.zeros_like(alone), np.zeros_like(alone), 0.0
         for level in range(levels):
-            at = np.full(np.shape(state.energy), level)
+            at = np.full(np.shape(own.total), level)
             answer = asked(self.family, reports, at, alone)
             forecasts = answer.forecasts
             reported = np.asarray(answer.middle + learning.half * answer.sign)
-            gradient = gradient + reported[..., None] * forecasts / levels
-            size = size + learning.half**2 * forecasts * forecasts / levels
-            scores = (apart * forecasts[..., None, :]).sum(axis=-1)
-            spread = spread + np.ptp(scores, axis=-1) / levels
-        paid = (own.combinations * gradient[..., None, :]).sum(axis=-1)
+            gradient += reported[..., None] / levels * forecasts
+            size += learning.half**2 / levels * forecasts * forecasts
+            spread = spread + np.ptp(_each(own.combinations, forecasts), axis=-1) / levels
+        paid = _each(own.combinations, gradient)
         energy = (learning.steepest * spread) ** 2 / 8
-        noise = np.zeros_like(size)
+        noise = np.zeros((*np.shape(energy), 1))  # none
         differ = np.asarray((size > 0).any(axis=-1))
         return learning.moved(own, gradient, size, noise, paid, energy), differ
 
-    def _all(self, state: HomeState) -> Array:
-        """The four combinations (..., 4, models)."""
+    def _all(self, state: HomeState) -> list[Array]:
+        """The four combinations."""
         own = _own(state)
-        together = _mixed(self.learning.shares(own), own.combinations)
-        rows = state.point[..., None, :], own.combinations[..., :-1, :], together[..., None, :]
-        return np.concatenate(rows, axis=-2)
+        rows = _rows(own.combinations)
+        return [state.point, *rows[:-1], _mixed(self.learning.shares(own), rows)]
 
 
 def _own(state: HomeState) -> ServerState:
     return ServerState(*(getattr(state, part.name) for part in fields(ServerState)))
 
 
-def _mixed(shares: Array, rows: Array) -> Array:
-    """The mean of rows (..., k, models), in the same order for one client and for many."""
-    found = np.zeros_like(rows[..., 0, :])
-    for k in range(rows.shape[-2]):
-        found = found + shares[..., k, None] * rows[..., k, :]
+def _each(rows: Array, forecasts: Array) -> Array:
+    """The score of every row (..., k, models), the same for rows that are the same."""
+    return np.einsum("...kd,...d->...k", rows, forecasts)
+
+
+def _rows(matrices: Array) -> list[Array]:
+    return [matrices[..., k, :] for k in range(matrices.shape[-2])]
+
+
+def _mixed(shares: Array, rows: list[Array]) -> Array:
+    """The mean of the rows, added up in the same order for one client and for many."""
+    found = shares[..., 0, None] * rows[0]
+    for k in range(1, len(rows)):
+        found += shares[..., k, None] * rows[k]
     return found
 
 

@@ -78,7 +78,7 @@ class ForecastTable:
         if scale.shape not in ((), targets.shape):
             raise InvalidValue(f"Expected scale of shape {targets.shape}, got {scale.shape}.")
         if not ((scale > 0) & np.isfinite(scale)).all():
-            raise InvalidValue("Expected scale > 0 in every round and for every client.")
+            raise InvalidValue("Expected a finite scale > 0 in every round and for every client.")
         if given.shape[2] < 2:
             raise InvalidValue(
                 "Expected forecasts of at least 2 models: one model cannot be combined."
