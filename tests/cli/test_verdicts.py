@@ -184,7 +184,7 @@ def test_the_demo_writes_a_picture_and_one_document(tmp_path: Path) -> None:
         losses = {row["name"]: row["loss"] for row in rows["ways"]}
         assert losses["private"] < losses["plain average"]
     assert len(document["combined"]) == 2
-    for picture in ("flusight.png", "regret.png", "weights.png"):
+    for picture in ("combined.png", "flusight.png", "regret.png", "weights.png"):
         assert (tmp_path / document["run"] / picture).stat().st_size > 10_000
 
 
@@ -208,6 +208,8 @@ def test_the_demo_says_what_is_public_and_where_the_data_come_from(
         "In reality these numbers are public.",
         "server (sees broadcasts, plays, timing, uploads): no guarantee",
         "simulation: not private; data: CDC FluSight, CC BY 4.0 (some models MIT)",
+        "where brackets contain 0, other weeks may show something else",
+        "Picture: demo/combined.png",
         "Picture: demo/weights.png",
         "Picture: demo/flusight.png",
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.table import Table
 
@@ -16,18 +17,19 @@ from hedgerow.evaluation.summary import estimate_json
 from hedgerow.experiments import flusight
 from hedgerow.experiments.experiment import Studies
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.combine import combine
+from hedgerow.studies.combine import AT_HOME, PRIVATE, Combined, combine
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, study_document, write_study
 
 SEEDS, PASSES = 20, 3
 SHOWN = (flusight.PHASED, flusight.SHARED, flusight.LOCAL, flusight.OPEN)
-PICTURE, WEIGHTS = "flusight.png", "weights.png"
+PICTURE, WEIGHTS, COMBINATIONS = "flusight.png", "weights.png", "combined.png"
 FIRST_WEEKS = 4
 COMBINED = "Average error of combined forecasts, in % of the peak so far"
 CARE = (
-    "Brackets are 95 % intervals over blocks of weeks. The private combination is better than the "
-    "plain average and than each state alone; it is not significantly better than the best single "
+    "Brackets are 95 % intervals over blocks of weeks. On these weeks the private combination is "
+    "better than the plain average and than states that learn alone; where brackets contain 0, "
+    "other weeks may show something else. It is not significantly better than the best single "
     "model, which is known in hindsight only."
 )
 NOTE = (
@@ -63,6 +65,7 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
         record = write_study(done["together"], folder.path, folder.final)
         flusight.picture(done, folder.path / PICTURE, NOTE)
         next(iter(combined.values())).plot(folder.path / WEIGHTS)
+        _draw(combined, folder.path / COMBINATIONS)
     if json:
         errors = {line.name: estimate_json(line.value) for line in flusight.outcomes(done)}
         shown = {title: found.to_dict() for title, found in combined.items()}
@@ -93,7 +96,7 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     for guarantee in done["together"].algorithms[flusight.PHASED].certificate.guarantees:
         print_indented(f"{guarantee.words()}")
     OUT.print(f"\n{STAMP}; {flusight.SOURCE}", markup=False)
-    for name in (WEIGHTS, PICTURE):
+    for name in (COMBINATIONS, WEIGHTS, PICTURE):
         OUT.print(f"Picture: {folder.final / name}", markup=False, soft_wrap=True)
 
 
@@ -103,6 +106,37 @@ def _tables() -> Iterator[tuple[str, ForecastTable]]:
     early = flusight.SLEEPING.combination.complete_at_first(FIRST_WEEKS)
     yield f"{len(hindsight.models)} models, complete in hindsight", hindsight
     yield f"{len(early.models)} models, complete in the first {FIRST_WEEKS} weeks", early
+
+
+def _draw(combined: dict[str, Combined], path: Path) -> None:
+    """Draw what every way saves over the plain average, for both choices of models."""
+    from matplotlib.figure import Figure
+
+    from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
+
+    figure = Figure(figsize=(10.0, 4.6), layout="constrained")
+    head(
+        figure,
+        "Combining flu forecasts: how much less is the error than that of the plain average?",
+    )
+    panels = figure.subplots(1, len(combined), sharex=True, sharey=True)
+    for axes, (title, found) in zip(panels, combined.items(), strict=True):
+        ways = found.ways[1:]  # the first is the plain average
+        for place, way in enumerate(ways):
+            colour = COLOURS[0] if way.name in (PRIVATE, AT_HOME) else COLOURS[6]
+            axes.plot([way.low, way.high], [place, place], color=colour, linewidth=2)
+            axes.plot(way.gain, place, "o", color=colour)
+        axes.set_yticks(range(len(ways)), [way.name for way in ways])
+        axes.axvline(0.0, color=COLOURS[1], linewidth=1, linestyle="--")
+        axes.set_title(f"{title}\n(plain average {found.ways[0].loss.mean:.2f} %)", fontsize=10)
+        axes.set_xlabel("points less; right is better")
+        tidy(axes)
+    panels[0].invert_yaxis()
+    footnote(
+        figure,
+        f"epsilon = 1; lines: 95 % intervals over blocks of weeks; {flusight.SOURCE}; {STAMP}",
+    )
+    figure.savefig(path, dpi=150)
 
 
 def _table(done: Studies) -> Table:
