@@ -26,6 +26,7 @@ from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.mixture.private_mixture import Mixture, PrivateMixture
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -113,6 +114,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "walk_batches": (Case(WalkBatches(), 65.0, SHORT),),
     "walk_leader": (Case(WalkLeader(), 65.0, SHORT),),
     "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
+    "vote_selection": (Case(VoteSelection(), 4.0),),
     "watched_selection": (Case(WatchedSelection(), 8.0),),
 }
 """Every algorithm that plays experts; a test checks that none is missing."""

@@ -151,7 +151,7 @@ def test_stored_choices_belong_to_the_code_they_rest_on(monkeypatch: pytest.Monk
         "cost",
         "coin",
         "selection",
-        "bisection",
+        "search",
         "base",
         "bounded_range",
         "lattice",

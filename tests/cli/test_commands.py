@@ -205,7 +205,7 @@ def test_list_describes_one_thing_and_refuses_a_name_that_is_not_there(hedgerow:
     assert "    The size of the game" in hedgerow("list", "halving").out  # its parameters
     assert "hedgerow reproduce gao2024-figure2" in hedgerow("list", "gao2024-figure2").out
     (row,) = hedgerow("list", "hedge", "--json").document()["algorithms"]
-    assert row["parameters"] == {"every": 1, "rate": None, "early": True}
+    assert row["parameters"] == {"every": 1, "rate": None, "early": True, "unit": None}
     refused = hedgerow("list", "halvign")
     assert (refused.code, "did you mean 'halving'" in refused.err) == (2, True)
 

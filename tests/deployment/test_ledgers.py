@@ -21,6 +21,7 @@ import hedgerow.deployment.account
 import hedgerow.deployment.client
 import hedgerow.deployment.client_ledger
 import hedgerow.deployment.server
+import hedgerow.deployment.server_ledger
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
@@ -473,6 +474,7 @@ def durable_points(study: SimulatedStudy, play: Callable[[], None]) -> dict[str,
             hedgerow.deployment.client,
             hedgerow.deployment.client_ledger,
             hedgerow.deployment.server,
+            hedgerow.deployment.server_ledger,
         ):
             patch.setattr(module, "open_database", noted)
         play()

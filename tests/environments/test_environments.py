@@ -31,6 +31,7 @@ AROUND = ("absent", "delayed", "sleeping")
 EXAMPLES = (
     "class_forecasts",
     "classification",
+    "different_places",
     "drawn_quantiles",
     "hidden_direction",
     "regression",

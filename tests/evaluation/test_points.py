@@ -16,6 +16,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice, to_units
 from hedgerow.core.losses import Family, Gains
 from hedgerow.core.plays import Plays
+from hedgerow.core.protocol import Claims
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Traffic
 from hedgerow.evaluation.best_point import best_point
@@ -267,6 +268,7 @@ def test_a_study_replays_the_stream_where_it_can(
     class Built:
         setting = environment.setting
         measures = None
+        claims = Claims()
 
     result, _ = run_one(Built(), environment, "zeros", 3)  # pyright: ignore[reportArgumentType]
     assert (given[0] is None) == sees

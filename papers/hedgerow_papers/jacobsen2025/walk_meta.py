@@ -56,7 +56,7 @@ class JacobsenWalkMeta(WalkMeta):
 
     Examples
     --------
-    >>> JacobsenWalkMeta(mu=0.5).build(Setting(1, 4, 1000)).regret_bound is None
+    >>> JacobsenWalkMeta(mu=0.5).build(Setting(1, 4, 1000)).claims.regret_bound is None
     True
 
     References

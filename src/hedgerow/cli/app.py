@@ -47,7 +47,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contracts": ("contracts:contracts", "Check an algorithm against the contracts."),
     "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
     "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
-    "verify": ("verify:verify", "Check that a run folder is as it was written."),
+    "verify": (
+        "verify:verify",
+        "Check that a run, statement or ledger is as written.",
+    ),
     "serve": ("serve:serve", "Serve a study to clients in other organisations."),
     "client": ("client:CLIENT", "Take part in a study, within the budget of a data set."),
     "launch": ("launch:launch", "Try a deployment: server and clients on this machine."),

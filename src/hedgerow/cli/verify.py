@@ -58,7 +58,7 @@ def verify(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Check that a run folder, a statement or the ledger of a deployment is as it was written.
+    """Check that a run, statement or ledger is as written.
 
     Every file is compared with digest.json, and every certificate is computed again from the
     recorded choices. Statements in the folder are written again and compared; their date, details

@@ -156,6 +156,8 @@ class OnlineSGD(AlgorithmSpec):
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
         one_of(self, trust=get_args(Trust))
+        known = self.plan is None or isinstance(self.plan, Plan)
+        expect(known, "plan", self.plan, "to be None or a Plan")
         for name in ("clip", "step"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
