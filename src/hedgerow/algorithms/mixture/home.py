@@ -97,7 +97,7 @@ class AtHome(Answering):
             "lost": MEMORY * state.lost + lost,
             "energy": MEMORY**2 * state.energy + np.ptp(lost, axis=-1) ** 2,
         }
-        if not differ.all():
+        if differ.ndim == 0 or not differ.all():
             learned = {n: _where(differ, new, getattr(state, n)) for n, new in learned.items()}
         return replace(super().observe(state, reports, noise), **learned)
 
