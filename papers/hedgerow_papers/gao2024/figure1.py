@@ -44,13 +44,14 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer
+from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 
 EPSILON, EXPERTS, TEN = 10.0, 100, 10
+SEEDS_SHOWN = 3  # as in Figure 4, which repeats Figure 1 with other seeds
 LINEAR, CURVED = "linear", "curved"
 PRINTED, SMALL, CERTIFIED = "printed noise", "printed noise and small batches", "certified noise"
 FACTOR = 2.5
@@ -171,6 +172,17 @@ def draw(done: Studies, path: Path) -> None:
     horizon = done[LINEAR].config.environment.setting.rounds
     title = f"Ten clients against one (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {horizon:,})"
     plot_panels(shown, path, title, "regret per client", footer(done, studies, "bands: 95 %"))
+    panels = {
+        f"seed {seed}": {
+            name: [run for run in runs if run.seed == seed]
+            for name, runs in shown[f"{LINEAR} reading"].items()
+        }
+        for seed in range(SEEDS_SHOWN)
+    }
+    single = "each line is one run, without a 95 % band"
+    title = f"Single seeds, linear reading (epsilon = {EPSILON:g}, T = {horizon:,})"
+    note = footer(done, studies, single, shown=f"the first {SEEDS_SHOWN} of")
+    plot_panels(panels, sibling(path, "seeds"), title, "regret per client", note)
 
 
 EXPERIMENT = Experiment(
