@@ -57,7 +57,7 @@ def certified() -> dict[str, AlgorithmSpec]:
     """The certified forms that play experts within a budget."""
     found: dict[str, AlgorithmSpec] = {}
     for name, spec in variants().items():
-        budget = spec.traits.epsilon in {field.name for field in fields(spec)}  # pyright: ignore
+        budget = spec.traits.epsilon in {field.name for field in fields(spec)}
         if budget and has_experts(spec) and not type(spec).__module__.startswith("hedgerow_papers"):
             found[name] = spec
     return found

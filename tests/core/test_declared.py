@@ -270,7 +270,7 @@ class Lookalike:
 
 def test_what_only_looks_like_one_is_refused_by_name() -> None:
     with pytest.raises(InvalidValue, match="Expected an environment such as"):
-        hr.run(Lookalike(), {"a": FollowTheLeader()})  # pyright: ignore[reportArgumentType]
+        hr.run(Lookalike(), {"a": FollowTheLeader()})
     for wrong in (Lookalike(), FollowTheLeader):
         with pytest.raises(InvalidValue, match="Expected 'a' to be an algorithm such as"):
             hr.run(Market(), {"a": wrong})  # pyright: ignore[reportArgumentType]

@@ -321,6 +321,9 @@ class _Broken:
     def words(self) -> str:
         return "nan"
 
+    def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> _Broken:
+        return self
+
 
 def test_what_is_no_number_never_fits() -> None:
     assert not fits(_Broken(), Budget(1.0))
