@@ -313,7 +313,7 @@ def test_moments_of_an_answer_are_as_in_the_lemma(epsilon: float) -> None:
 
 
 def test_at_home_plays_are_between_the_public_combination_and_the_own_one() -> None:
-    """A client by itself is what it is in a game of its own, and others do not change it."""
+    """A client plays alone as it plays among others: they do not change it."""
     game, spec = FLU, PrivateMixture(at_home=True)
     alone = replace(game.setting, clients=1)
     seen = Everything(wants_messages=False)

@@ -31,6 +31,7 @@ from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
 
 EPSILON, DELTA, GAP = 0.5, 1e-6, 0.2
 WIDTHS, HORIZON = (8, 16, 32), 512
@@ -107,10 +108,15 @@ def crossing(curve: Mapping[int, Estimate], alone: float) -> float:
     return float("inf")
 
 
+def _clients(study: Study) -> list[int]:
+    """The numbers of clients that were played together."""
+    played = (entry.environment for entry in study.config.algorithms)
+    return sorted({one.setting.clients for one in played if one is not None})
+
+
 def measured(done: Studies, name: str, than: str, width: int) -> float:
     study = done[f"d={width}"]
-    clients = [e.environment.setting.clients for e in study.config.algorithms if e.environment]
-    curve = {m: study.regret(label(name, m)) for m in clients}
+    curve = {m: study.regret(label(name, m)) for m in _clients(study)}
     return crossing(curve, study.regret(than).mean)
 
 
@@ -151,9 +157,7 @@ def draw(done: Studies, path: Path) -> None:
 
     width = int(list(done)[-1][2:])
     study = done[f"d={width}"]
-    clients = sorted(
-        {e.environment.setting.clients for e in study.config.algorithms if e.environment}
-    )
+    clients = _clients(study)
     points = {
         name: {float(m): study.regret(label(name, m)) for m in clients} for name in TOGETHER
     } | {name: {float(m): study.regret(name) for m in clients} for name in ALONE}

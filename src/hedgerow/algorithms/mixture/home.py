@@ -55,7 +55,7 @@ class HomeState(ClientState):
 class AtHome(Answering):
     """Answers about the public combination; plays a mixture of it with its own learner's.
 
-    It mixes four combinations: the public one, those of its own two learners, and what it would use
+    It mixes four combinations: the public one, those of its two learners, and what it would use
     by itself. Weights are exponential in what each has lost, at twice the rate sqrt(ln 4 / V),
     where V adds up the squares of the largest differences of their losses. Both forget: the last
     twenty targets count most. Losses count, not slopes at the mixed forecast: where a target lies
