@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow.algorithms.baselines.ada_hedge import AdaHedge
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.baselines.hedge import Hedge
@@ -77,6 +78,7 @@ DARTBOARD = ShrinkingDartboard(delta=1e-6)
 CASES: dict[str, tuple[Case, ...]] = {
     "block_selection": (Case(BlockSelection(), 4.0),),
     "cover_dartboard": (Case(CoverDartboard(), 60.0, (10, 2**14, 4)),),
+    "ada_hedge": (Case(AdaHedge(), 40.0),),
     "doubling": (
         Case(Doubling(every=32), 6.0, detail="N=32"),
         Case(Doubling(), 60.0, SHORT, UniformLosses, "no good expert"),

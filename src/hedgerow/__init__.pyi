@@ -1,3 +1,4 @@
+from .algorithms.baselines.ada_hedge import AdaHedge as AdaHedge
 from .algorithms.baselines.follow_the_leader import FollowTheLeader as FollowTheLeader
 from .algorithms.baselines.gradient_descent import GradientDescent as GradientDescent
 from .algorithms.baselines.hedge import Hedge as Hedge

@@ -80,7 +80,7 @@ def test_the_default_follows_trust_and_plays_without_being_named() -> None:
     study = hr.run(np.zeros((9, 3, 4)), seeds=1)
     assert list(study) == [
         "private: watched_selection",
-        "not private: hedge",
+        "not private: ada_hedge",
         "an expert at random",
     ]
 

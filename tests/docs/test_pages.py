@@ -131,9 +131,15 @@ def test_every_algorithm_is_measured() -> None:
     """Every algorithm that chooses experts; points are another game, which `cover_dartboard` is
     for: on experts it is the shrinking dartboard. Parameters with a proven regret are no choice:
     they have more regret. Algorithms that follow changes are judged on streams that change, in
-    `price-of-not-knowing`, and vote selection protects whole clients.
+    `price-of-not-knowing`, and vote selection protects whole clients. Hedge is there as AdaHedge.
     """
-    elsewhere = {"cover_dartboard", "watched_selection", "block_selection", "vote_selection"}
+    elsewhere = {
+        "hedge",
+        "cover_dartboard",
+        "watched_selection",
+        "block_selection",
+        "vote_selection",
+    }
     built_in = {
         name
         for name, kind in ALGORITHMS.items()

@@ -62,7 +62,7 @@ def test_the_budget_the_trust_and_the_talk_decide_who_is_there(law: Ranking) -> 
     labels = {row.label for row in law.private}
     assert {"phased_selection", "random_prefix", "sparse_vector", "doubling"} <= labels
     assert not any("delta" in label for label in labels)
-    assert {row.label for row in law.open} == {"follow_the_leader", "hedge"}
+    assert {row.label for row in law.open} == {"follow_the_leader", "ada_hedge"}
     local = hr.choose("law", **SMALL, trust="local", delta=1e-6, seeds=1)
     assert {row.trust for row in local.private} == {"local"}
     assert any(row.label.startswith("walk_leader") for row in local.private)

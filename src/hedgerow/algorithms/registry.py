@@ -13,6 +13,7 @@ from hedgerow.core.setting import Setting
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
     {
+        "ada_hedge": "hedgerow.algorithms.baselines.ada_hedge:AdaHedge",
         "block_selection": "hedgerow.algorithms.watch.block_selection:BlockSelection",
         "cover_dartboard": "hedgerow.algorithms.gradient.cover_dartboard:CoverDartboard",
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",

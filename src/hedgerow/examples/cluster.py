@@ -21,7 +21,7 @@ except ImportError:
     sys.exit('This example needs Dask: pip install "dask[distributed]"')
 
 game = hr.Realizable(clients=10, experts=20, horizon=256)
-algorithms = {"private": hr.Doubling(epsilon=1.0), "not private": hr.Hedge()}
+algorithms = {"private": hr.Doubling(epsilon=1.0), "not private": hr.AdaHedge()}
 
 if __name__ == "__main__":  # worker processes import this file
     cluster = (

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.ada_hedge import AdaHedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.private import Private
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -351,7 +351,7 @@ def run(
         Where the losses come from: an environment, an array (rounds, clients, experts) of recorded
         losses in [0, 1], or a DataFrame with the columns round, client and one for each expert.
     algorithms
-        The algorithms by label. None (default): `hr.Private()` beside `hr.Hedge`, which is not
+        The algorithms by label. None (default): `hr.Private()` beside `hr.AdaHedge`, which is not
         private, and an expert at random.
     seeds
         The number of seeds, at least 1.
@@ -404,7 +404,8 @@ def run(
     if algorithms is None:
         spec = Private()
         name = f"private: {ALGORITHMS.name_of(spec)}"
-        algorithms = {name: spec, "not private: hedge": Hedge(), "an expert at random": Uniform()}
+        open_, random = "not private: ada_hedge", "an expert at random"
+        algorithms = {name: spec, open_: AdaHedge(), random: Uniform()}
     if not isinstance(algorithms, Mapping):
         raise InvalidValue(
             'Expected algorithms by label, such as {"private": hr.SparseVector()}, '

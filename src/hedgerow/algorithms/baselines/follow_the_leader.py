@@ -103,6 +103,6 @@ class FollowTheLeader(AlgorithmSpec):
             uploads=Uploads(LossSums),
             broadcasts=Broadcasts(Totals, totals_of_losses(schedule, setting.experts)),
             supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(ManySums(client, server).advance),
+            shortcuts=Shortcuts(ManySums(client, server, client.follow).advance),
             parameters=schedule.shown(setting),
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,10 +36,15 @@ ZERO = 746  # exp(-746) and less are exactly 0 in floats
 
 
 @dataclass(frozen=True)
-class Sampler(Adder):
-    """A client that draws its own expert by inversion, with one uniform number per round."""
+class Weighing(Adder):
+    """A client that draws its own expert by inversion, with one uniform number per round.
 
-    rate: float
+    Weights fall exponentially with the losses.
+    """
+
+    @abstractmethod
+    def pace(self, state: Any) -> Any:
+        """The rate for losses summed over all clients, one number or one row for each client."""
 
     def play(
         self, state: AdderState, context: Context, noise: Noise
@@ -56,33 +62,50 @@ class Sampler(Adder):
     def choose(self, state: AdderState, coins: Array) -> np.ndarray:
         """Return one expert for each coin."""
         above = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
-        mass = np.cumsum(np.exp(-self.rate * above), axis=-1)
+        mass = np.cumsum(np.exp(-self.pace(state) * above), axis=-1)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
 
-    def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
+    def weighed(
+        self, totals: Array, spans: np.ndarray, noise: Noise, rates: float | Array
+    ) -> np.ndarray:
+        """The plays of `follow`, with a rate for all rows of totals or for each."""
         rows = np.repeat(np.arange(len(spans)), spans)
         coins = noise.draw("uniform", "play", rounds=len(rows))
         totals -= totals.min(axis=-1, keepdims=True)
-        weighty = totals.min(axis=0) * self.rate < ZERO  # the others add exactly 0
+        weighty = totals.min(axis=0) * np.min(rates) < ZERO  # the others add exactly 0
         experts = np.append(np.flatnonzero(weighty), self.experts - 1)
-        mass = self._mass(totals if weighty.all() else totals[:, weighty])
+        mass = _mass(totals if weighty.all() else totals[:, weighty], rates)
         return experts[count_at_most(mass, rows, coins * mass[-1][rows, None])]
-
-    def _mass(self, above: Array) -> Array:
-        """The weights (experts, rows) of rows of totals, added up from the first expert on."""
-        weights = np.multiply(above.T, -self.rate, order="C")
-        np.exp(weights, out=weights)
-        mass, each = np.empty(weights.shape), np.arange(len(weights))
-        sum_rows(weights, each, each + 1, mass, first=np.zeros(len(above)))
-        return mass
 
     def _choose_awake(self, state: AdderState, coins: Array, awake: np.ndarray) -> np.ndarray:
         """The same weights, restricted to the awake experts."""
         totals = np.where(awake, state.totals, np.iinfo(np.int64).max)
         losses = from_units(totals - totals.min(axis=-1, keepdims=True))
-        mass = np.cumsum(np.where(awake, np.exp(-self.rate * losses), 0.0), axis=-1)
+        mass = np.cumsum(np.where(awake, np.exp(-self.pace(state) * losses), 0.0), axis=-1)
         last = self.experts - 1 - np.argmax(awake[..., ::-1], axis=-1)
         return np.minimum((mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1), last)
+
+
+@dataclass(frozen=True)
+class Sampler(Weighing):
+    """A client whose rate is fixed."""
+
+    rate: float
+
+    def pace(self, state: Any) -> float:
+        return self.rate
+
+    def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
+        return self.weighed(totals, spans, noise, self.rate)
+
+
+def _mass(above: Array, rates: float | Array) -> Array:
+    """The weights (experts, rows) of rows of totals, added up from the first expert on."""
+    weights = np.multiply(above.T, -rates, order="C")
+    np.exp(weights, out=weights)
+    mass, each = np.empty(weights.shape), np.arange(len(weights))
+    sum_rows(weights, each, each + 1, mass, first=np.zeros(len(above)))
+    return mass
 
 
 def count_at_most(rising: Array, columns: np.ndarray, limits: Array) -> np.ndarray:
@@ -169,7 +192,7 @@ class Hedge(AlgorithmSpec):
             uploads=Uploads(LossSums),
             broadcasts=Broadcasts(Totals, totals_of_losses(schedule, setting.experts)),
             supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(ManySums(client, server).advance),
+            shortcuts=Shortcuts(ManySums(client, server, client.follow).advance),
             claims=Claims(
                 regret_bound=RegretBound(
                     entropy / rate + rate * squares / 8,

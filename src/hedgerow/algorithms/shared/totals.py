@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,13 @@ from hedgerow.core.sums import sum_rows
 from hedgerow.core.validate import expect
 
 MOST_TOTAL = 2.0**62  # lattice units
+
+Follow = Callable[[Array, np.ndarray, Noise], np.ndarray]
+"""Return the plays where `totals[i]` are the last known ones for `spans[i]` rounds.
+
+They have shape (rounds, clients), or (rounds, 1) if all clients play the same. `totals` are losses,
+less one number for all experts, and may be overwritten.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class AdderState:
 
 
 @dataclass(frozen=True)
-class Adder(ABC):
+class Adder:
     """A client that adds up losses between exchanges. Subclasses define how it plays."""
 
     state: ClassVar[type[Any]] = AdderState
@@ -64,26 +70,17 @@ class Adder(ABC):
         return AdderState(zeros, zeros)
 
     def receive(self, state: AdderState, broadcast: Totals) -> AdderState:
-        return AdderState(
-            np.broadcast_to(broadcast.losses, state.losses.shape), np.zeros_like(state.losses)
-        )
+        totals = np.broadcast_to(broadcast.losses, state.losses.shape)
+        return AdderState(totals, np.zeros_like(state.losses))
 
     def observe(self, state: AdderState, reports: Array, noise: Noise) -> AdderState:
-        return AdderState(state.totals, state.losses + to_units(reports))
+        return replace(state, losses=state.losses + to_units(reports))
 
     def observe_many(self, state: AdderState, reports: Array, noise: Noise) -> AdderState:
-        return AdderState(state.totals, state.losses + to_units(reports.sum(axis=0)))
+        return replace(state, losses=state.losses + to_units(reports.sum(axis=0)))
 
     def upload(self, state: AdderState, noise: Noise) -> tuple[LossSums, AdderState]:
         return LossSums(state.losses), state
-
-    @abstractmethod
-    def follow(self, totals: Array, spans: np.ndarray, noise: Noise) -> np.ndarray:
-        """Return the plays where `totals[i]` are the last known ones for `spans[i]` rounds.
-
-        They have shape (rounds, clients), or (rounds, 1) if all clients play the same. `totals` are
-        losses, less one number for all experts, and may be overwritten.
-        """
 
 
 @dataclass(frozen=True)
@@ -120,6 +117,7 @@ class ManySums:
 
     client: Adder
     server: Summing
+    follow: Follow
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         schedule = self.server.schedule
@@ -129,10 +127,10 @@ class ManySums:
         due = schedule.due(run.round, run.remaining, rounds)
         spans = np.diff(np.concatenate([[0], due, [rounds]]))
         known = clients.totals[:1]
-        plays = [self.client.follow(from_units(known - known.min()), spans[:1], noise)]
+        plays = [self.follow(from_units(known - known.min()), spans[:1], noise)]
         if len(due) == 0:
             held = clients.losses + to_units(reports.sum(axis=0))
-            after, left = AdderState(clients.totals, held), run.remaining - rounds
+            after, left = replace(clients, losses=held), run.remaining - rounds
         else:
             last = server.totals + clients.losses.sum(axis=0)
             last += to_units(reports[: due[0]].sum(axis=(0, 1)))
@@ -141,11 +139,11 @@ class ManySums:
             for first, totals in _known(reports, above, due):
                 above = totals[-1].copy()
                 here = spans[first + 1 : first + 1 + len(totals)]
-                plays.append(self.client.follow(totals, here, noise))
+                plays.append(self.follow(totals, here, noise))
             last = least + to_units(above)
             held = to_units(reports[due[-1] :].sum(axis=0))
-            after = AdderState(np.broadcast_to(last, held.shape), held)
-            server = SummingState(last, server.exchanges + len(due))
+            after = replace(clients, totals=np.broadcast_to(last, held.shape), losses=held)
+            server = replace(server, totals=last, exchanges=server.exchanges + len(due))
             left = int(due[-1]) + schedule.wait(server.exchanges) - rounds
         shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
         return RunState(run.round + rounds, after, None, server, left), Trace(shown, len(due))

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.algorithms.baselines.ada_hedge import AdaHedge
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
@@ -266,7 +266,7 @@ def candidates() -> list[Candidate]:
         ),
         Candidate(GUESSING, GUESSING, Uniform(), "local", "never"),
         Candidate("follow_the_leader", "follow_the_leader", FollowTheLeader(), None, TALKS[0]),
-        Candidate("hedge", "hedge", Hedge(), None, TALKS[0]),
+        Candidate("ada_hedge", "ada_hedge", AdaHedge(), None, TALKS[0]),
     ]
 
 
