@@ -20,13 +20,14 @@ from hedgerow.deployment.account import CHARGED, EVENT, FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient, fetch_manifest
 from hedgerow.deployment.database import hooked
-from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, build, canonical, rebuild
-from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.deployment.simulated import SimulatedLink, small_study
 from hedgerow.privacy.budget import Budget, amount
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.odometer import BudgetSpent, Filter
+from support.keys import NOBODY
 
 LEDGER = b"one ledger......"
 
@@ -45,8 +46,8 @@ def _made(changes: str) -> Manifest:
             "choices": {"epsilon": "0.1"},
             "experts": 3,
             "horizon": 8,
-            "server": "00" * 32,
             "roster": {"a": "11" * 32},
+            **NOBODY,
             **json.loads(changes),
         }
     )
@@ -202,9 +203,7 @@ def test_an_edited_account_is_found(place: Path) -> None:
 def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
     """No noise, no state, no ledger entry: the refusal comes first."""
     account = Account.make(place / "data", name="Ward", epsilon="0.05")
-    manifest = study(
-        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
-    )
+    manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
     class Direct:
@@ -240,9 +239,7 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     """An account that does not know the charge, such as one from a backup, does not open it."""
     account = Account.make(place / "data", name="Ward", epsilon="1")
     shutil.copytree(place / "data", place / "backup")
-    manifest = study(
-        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
-    )
+    manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
     class Direct:
@@ -272,9 +269,7 @@ def test_a_study_is_marked_as_charged_before_it_is_joined(place: Path) -> None:
     """Killed in between, it could be played without the mark that shows an old account."""
     account = Account.make(place / "data", name="Ward", epsilon="1")
     backup = (account.folder / FILE).read_bytes()
-    manifest = study(
-        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
-    )
+    manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
     class Direct:

@@ -12,14 +12,15 @@ import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.flower import Place, Target, answer_turn, take_turn
-from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.launching import launch
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.pages.study import study_page
-from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from hedgerow.studies.config import from_table, load
 from hedgerow.studies.run import run_study
+from support.keys import NOBODY
 from support.paths import ROOT
 
 EXAMPLE = ROOT / "src/hedgerow/examples/combining.toml"
@@ -102,7 +103,7 @@ def test_a_target_is_named_under_flower(tmp_path: Path, named: bool) -> None:
         experts=2,
         horizon=3,
         family=repr(game.setting.family),
-        server=public_hex(load_or_make(tmp_path / "server" / KEY)),
+        **public_keys(tmp_path / "server"),
         roster={"a": account.public_key},
         seed=5,
     )
@@ -151,7 +152,7 @@ def test_the_page_shows_weights_by_name(tmp_path: Path) -> None:
 )
 def test_names_of_experts_fit_or_are_refused(names: list[Any]) -> None:
     given: dict[str, Any] = {"title": "t", "algorithm": "sparse_vector", "experts": 2, "horizon": 9}
-    given |= {"server": "00" * 32, "roster": {"a": "11" * 32}}
+    given |= {**NOBODY, "roster": {"a": "11" * 32}}
     good = Manifest.make(**given, names=["a", "b"])
     assert Manifest.read(good.to_bytes()).setting["names"] == ["a", "b"]
     with pytest.raises(InvalidValue, match="names"):

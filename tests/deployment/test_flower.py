@@ -26,10 +26,10 @@ from hedgerow.cli.client import verify as client_verify
 from hedgerow.deployment.account import FILE, Account
 from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.flower import Place, Turn, answer_turn, take_turn
-from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.record import read_deployment
-from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.engines.loop import Engine
 from support.paths import ROOT
 
@@ -52,7 +52,7 @@ def prepared(
         algorithm="phased_selection",
         experts=EXPERTS,
         horizon=rounds,
-        server=public_hex(load_or_make(place / "server" / KEY)),
+        **public_keys(place / "server"),
         roster={name: a.public_key for name, a in zip(names, accounts, strict=True)},
         seed=seed,
     )

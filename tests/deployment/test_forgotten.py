@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from deployment.test_forgotten import half_way
 study = half_way(Path(sys.argv[1]))
-found = study.running_server().exchange, study.watch.payloads
+found = study.running_server().exchange, study.watch.sealed, study.watch.payloads
 Path(sys.argv[1], "sent").write_bytes(pickle.dumps(found))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -78,12 +79,13 @@ def test_a_killed_server_leaves_no_upload_that_was_counted(tmp_path: Path) -> No
         [sys.executable, "-c", KILLED, str(tmp_path)], check=False, capture_output=True, text=True
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    exchange, payloads = pickle.loads((tmp_path / "sent").read_bytes())
-    counted, waiting = split(tmp_path, exchange, payloads)
+    exchange, sealed, payloads = pickle.loads((tmp_path / "sent").read_bytes())
+    counted, waiting = split(tmp_path, exchange, sealed)
     assert len(counted) == CLIENTS * exchange >= CLIENTS * 4
     assert not any(counted)
     assert len(waiting) == CLIENTS // 2
     assert all(waiting)  # they must survive, and the search has power
+    assert not any(chain(*split(tmp_path, exchange, payloads)))  # also those wait sealed
 
 
 def test_a_server_killed_before_it_forgets_does_so_when_it_starts(
@@ -103,11 +105,11 @@ def test_a_server_killed_before_it_forgets_does_so_when_it_starts(
         for client in range(CLIENTS // 2, CLIENTS)
     ]
     for request in requests:
-        study.watch.request(request, study.manifest.digest)
+        study.watch.request(request, study.manifest.digest, study.opener)
     with hooked(die), pytest.raises(Crash):
         server.take(requests)
     study.kill("server")
-    marks = [payload[-MARK:] for payload in study.watch.payloads.values()]
+    marks = [payload[-MARK:] for payload in study.watch.sealed.values()]
 
     def left() -> int:
         held = raw(study.place("server"))
@@ -132,12 +134,12 @@ def test_a_batch_that_completes_an_exchange_writes_no_payload(
     server = study.running_server()
     requests = [study.learner(client).client._release(1).message for client in range(3)]
     for request in requests:
-        study.watch.request(request, study.manifest.digest)
+        study.watch.request(request, study.manifest.digest, study.opener)
     monkeypatch.setattr(Database, "forget", _not_needed)
     server.take(requests)
     assert server.exchange == 1
     held = raw(study.place("server"))
-    assert not any(payload[-MARK:] in held for payload in study.watch.payloads.values())
+    assert not any(payload[-MARK:] in held for payload in study.watch.sealed.values())
     study.close()
 
 

@@ -16,12 +16,13 @@ from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.database import LedgerInUse
 from hedgerow.deployment.home import Home
-from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.record import is_deployment, read_deployment
 from hedgerow.deployment.releases import Releases
-from hedgerow.deployment.server import KEY, StudyServer, Wait
+from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.records.schema import STAMP
 from hedgerow.statement.details import Details
 from hedgerow.statement.files import document, rendered
@@ -62,7 +63,7 @@ class Place:
             choices={"epsilon": epsilon},
             experts=3,
             horizon=6,
-            server=public_hex(load_or_make(folder / KEY)),
+            **public_keys(folder),
             roster={name: account.public_key for name, account in accounts.items()},
             seed=seed,
         )

@@ -19,7 +19,9 @@ from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import StudyClient, fetch_manifest
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, ManifestRefused, canonical, rebuild
-from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.server import BOX, KEY, StudyServer
+from hedgerow.deployment.server_ledger import public_keys
+from support.keys import NOBODY
 
 ROSTER = {"a": "11" * 32, "b": "22" * 32}
 SERVER = "00" * 32
@@ -33,8 +35,8 @@ def made(**changes: Any) -> Manifest:
             "choices": {"epsilon": "0.5", "every": 2},
             "experts": 4,
             "horizon": 20,
-            "server": SERVER,
             "roster": ROSTER,
+            **NOBODY,
             **changes,
         }
     )
@@ -160,6 +162,9 @@ def test_any_other_entry_is_refused_by_name(path: Any, value: Any, named: str) -
         (("seed",), True),
         (("closing",), "perhaps"),
         (("server",), "x"),
+        (("sealing",), {}),
+        (("sealing", "suite"), "HPKE base, X25519"),
+        (("sealing", "server"), "00" * 32),
         (("choices",), [1]),
         (("setting", "extra"), 1),
         (("extra",), 1),
@@ -223,7 +228,9 @@ def parties(place: Path) -> tuple[Any, Account, Manifest]:
     """The server's key, an account, and a manifest between them."""
     key = load_or_make(place / "server" / KEY)
     account = Account.make(place / "data", name="Ward 3", epsilon="1")
-    manifest = made(server=public_hex(key), roster={"ward": account.public_key, "other": "22" * 32})
+    manifest = made(
+        **public_keys(place / "server"), roster={"ward": account.public_key, "other": "22" * 32}
+    )
     return key, account, manifest
 
 
@@ -289,12 +296,21 @@ def test_a_server_has_one_study_and_its_key(place: Path, parties: Any) -> None:
     StudyServer.create(place / "server", manifest).close()
     with pytest.raises(InvalidValue, match="already holds a study"):
         StudyServer.create(place / "server", manifest)
-    with pytest.raises(InvalidValue, match="another server key"):
+    with pytest.raises(InvalidValue, match="not the server's that the study names"):
         StudyServer.create(place / "elsewhere", manifest)
     assert account.public_key in manifest.roster.values()
+    box = place / "server" / BOX
+    right = box.read_bytes()
+    box.unlink()
+    with pytest.raises(InvalidValue, match=r"server.box is not the server's"):
+        StudyServer(place / "server")
+    box.write_bytes(right[:-1])
+    with pytest.raises(InvalidValue, match="not a key for opening: it has 95 bytes"):
+        StudyServer(place / "server")
+    box.write_bytes(right)
     (place / "server" / KEY).unlink()
     load_or_make(place / "server" / KEY)
-    with pytest.raises(InvalidValue, match="not the one that signed the study"):
+    with pytest.raises(InvalidValue, match=r"server.pem is not the server's"):
         StudyServer(place / "server")
 
 
@@ -322,6 +338,6 @@ def test_a_manifest_that_no_client_could_read_is_not_made(monkeypatch: pytest.Mo
             algorithm="sparse_vector",
             experts=3,
             horizon=10,
-            server="22" * 32,
             roster={"a": "11" * 32},
+            **NOBODY,
         )

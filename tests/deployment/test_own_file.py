@@ -19,6 +19,7 @@ from hedgerow.deployment.config import from_table
 from hedgerow.deployment.manifest import Manifest, ManifestRefused
 from hedgerow.deployment.own_file import COMBINED, FileForm, OwnFile, play_file
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
+from support.keys import NOBODY
 from support.paths import ROOT
 
 FORM = FileForm("date", "2026-01-05", target="seen", largest_error=10.0)
@@ -181,7 +182,7 @@ def test_study_files_with_a_wrong_form_are_refused(file: dict[str, Any], text: s
     setting = {"experts": 2, "horizon": 9, "names": ("a", "b")}
     table = {"algorithm": {"name": "sparse_vector"}, "setting": setting, "file": file}
     with pytest.raises(InvalidValue, match=text):
-        from_table({**table, "clients": {"x": 64 * "a"}}, environ={}).manifest("b" * 64)
+        from_table({**table, "clients": {"x": 64 * "a"}}, environ={}).manifest(NOBODY)
 
 
 def test_three_sites_take_eight_commands(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.messages import encode
-from hedgerow.deployment import wire
+from hedgerow.deployment import veil, wire
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.database import Database
 from hedgerow.deployment.keys import load_or_make, signed_by
@@ -71,6 +71,9 @@ def upload(client: StudyClient, **changes: Any) -> bytes:
         "payload": encode(message),
         **changes,
     }
+    info = veil.body_info(client.study, values["exchange"], client.index)
+    box = client.manifest.sealing["server"]
+    values["payload"] = values.pop("sealed", None) or veil.seal(box, values["payload"], info)
     return client._pack(wire.Upload(**values))
 
 
@@ -192,6 +195,8 @@ def test_the_study_is_signed_by_everyone(study: SimulatedStudy) -> None:
         ({"count": 2**63}, Code.FORM),
         ({"payload": b""}, Code.VALUE),
         ({"payload": b"HR" + bytes(100)}, Code.VALUE),
+        ({"sealed": b"HR" + bytes(2000)}, Code.VALUE),
+        ({"sealed": b"HR"}, Code.VALUE),
     ],
 )
 def test_signed_nonsense_changes_nothing(
@@ -257,8 +262,8 @@ def test_central_sums_are_not_kept(place: Path, built_once: None) -> None:
     """After an exchange the exact sums of a client are gone from the server's file."""
     study = started(place)
     server = study.running_server()
-    payloads = [study.watch.payloads[client, 1] for client in (0, 1)]
-    marks = [payload[-24:] for payload in payloads]  # three whole numbers
+    marks = [study.watch.payloads[client, 1][-24:] for client in (0, 1)]  # three whole numbers
+    marks += [study.watch.sealed[client, 1][-24:] for client in (0, 1)]
     assert server.uploads()[0, 1][1] == server.uploads()[1, 1][1] == 1  # both are counted
     assert server._database.execute("SELECT * FROM payload").fetchall() == []
     kept = b"".join(file.read_bytes() for file in study.place("server").glob("server.db*"))
@@ -269,9 +274,11 @@ def test_central_sums_are_not_kept(place: Path, built_once: None) -> None:
     client = study.learner(0).client
     for _ in range(4):
         client.advance()
-    waiting = study.watch.payloads[0, client.exchange + 1][-24:]
+    place_ = 0, client.exchange + 1
     study.running_server().close()
-    assert waiting in (study.place("server") / "server.db").read_bytes()
+    kept = (study.place("server") / "server.db").read_bytes()
+    assert study.watch.sealed[place_][-24:] in kept
+    assert study.watch.payloads[place_][-24:] not in kept  # it waits as it came
 
 
 def test_clients_forget_what_was_answered(place: Path, built_once: None) -> None:

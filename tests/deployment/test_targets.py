@@ -127,6 +127,7 @@ def test_another_study_on_the_same_targets_is_charged(tmp_path: Path) -> None:
         horizon=12,
         family=repr(FAMILY),
         server=manifest.server,
+        sealing=manifest.sealing["server"],
         roster=dict(manifest.roster),
     )
     with pytest.raises(BudgetSpent, match="Nothing was charged"):

@@ -23,6 +23,7 @@ from hedgerow.records.build import choices_of
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
 from hedgerow.studies.run import run_study
 from hedgerow.studies.typed import typed
+from support.keys import NOBODY
 
 GOOD = """
 title = "A study"
@@ -314,8 +315,8 @@ def test_a_manifest_carries_a_plan() -> None:
         choices={"epsilon": "0.5", "plan": {"switches": 3}},
         experts=3,
         horizon=10,
-        server="00" * 32,
         roster={"a": "11" * 32, "b": "22" * 32},
+        **NOBODY,
     )
     found = Manifest.read(manifest.to_bytes())
     assert spec_of(found) == SparseVector(epsilon=0.5, plan=Plan(switches=3))

@@ -81,14 +81,12 @@ def serve(
     changed = {"host": host, "port": port, "folder": None if folder is None else str(folder)}
     options = replace(config.options, **{k: v for k, v in changed.items() if v is not None})
     if check:
-        from hedgerow.deployment.keys import load_or_make, public_hex
-        from hedgerow.deployment.server import KEY
+        from hedgerow.deployment.server_ledger import KEY, public_keys
 
         key = Path(options.folder) / KEY
         if not key.exists():
             ERR.print(f"The server's key is made: {key}", markup=False, soft_wrap=True)
-        server = public_hex(load_or_make(key))
-        _print(config.manifest(server), "", json)
+        _print(config.manifest(public_keys(options.folder)), "", json)
         return 0
     return _serve(config, options, vouch, json)
 

@@ -25,7 +25,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.messages import InvalidMessage, decode, encode
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.validate import expect
-from hedgerow.deployment import wire
+from hedgerow.deployment import veil, wire
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.client_ledger import FILE, SCHEMA, ClientLedger, Game, array_bytes
@@ -317,6 +317,7 @@ class StudyClient(ClientLedger):
         The message may leave once the transaction is committed.
         """
         upload, state = self.algorithm.client.upload(self._game.state, self._mine)
+        info = veil.body_info(self.study, exchange, self.index)
         message = wire.Upload(
             self.index,
             exchange,
@@ -324,7 +325,7 @@ class StudyClient(ClientLedger):
             self.chain.count,
             self.chain.head,
             secrets.token_bytes(16),
-            encode(upload),
+            veil.seal(self.manifest.sealing["server"], encode(upload), info),
         )
         data = self._pack(message)
         found = wire.hash_of(data)

@@ -46,6 +46,7 @@ from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.own_file import COMBINED, FileForm
+from hedgerow.deployment.server_ledger import PublicKeys
 from hedgerow.studies.config import read_toml
 from hedgerow.studies.typed import typed
 
@@ -190,8 +191,8 @@ class ServeConfig:
     options: ServerOptions = ServerOptions()
     file: FileForm | None = None
 
-    def manifest(self, server: str, seed: int | None = None) -> Manifest:
-        """The manifest of the study, for the server with this public key."""
+    def manifest(self, keys: PublicKeys, seed: int | None = None) -> Manifest:
+        """The manifest of the study, for the server with these `public_keys`."""
         return Manifest.make(
             title=self.title,
             algorithm=self.algorithm,
@@ -203,7 +204,8 @@ class ServeConfig:
             file=self.file,
             features=self.features,
             closing=self.closing,
-            server=server,
+            server=keys["server"],
+            sealing=keys["sealing"],
             roster=self.clients,
             seed=seed,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, s
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["SIGNATURE", "load_or_make", "public_hex", "sign", "signed_by"]
+__all__ = ["SIGNATURE", "kept_file", "load_or_make", "public_hex", "sign", "signed_by"]
 
 
 def load_or_make(path: str | Path) -> Ed25519PrivateKey:
@@ -35,11 +36,19 @@ def load_or_make(path: str | Path) -> Ed25519PrivateKey:
             PrivateFormat,
         )
 
-    file = Path(path)
-    if not file.exists():
-        leave_no_core_dump()
+    def made() -> bytes:
         key = Ed25519PrivateKey.generate()
-        text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    kept_file(Path(path), made)
+    return read_private(Path(path))
+
+
+def kept_file(file: Path, made: Callable[[], bytes]) -> bytes:
+    """The secret in a file; what `made` returns, written for its owner only, if there is none."""
+    leave_no_core_dump()
+    if not file.exists():
+        text = made()
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f".{file.name}.{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -52,4 +61,4 @@ def load_or_make(path: str | Path) -> Ed25519PrivateKey:
             pass
         finally:
             part.unlink()
-    return read_private(file)
+    return file.read_bytes()

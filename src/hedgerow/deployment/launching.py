@@ -35,6 +35,7 @@ from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild, unfit_names
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.deployment.serving import open_study
+from hedgerow.deployment.veil import PUBLIC
 from hedgerow.engines.simulate import counters_of, simulate
 from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.evaluation.recorder import Recorder
@@ -115,7 +116,7 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
                 raise Unsupported(f"{feature.value} cannot be deployed.")
             if setting.deciders is not None:
                 raise Unsupported("Separate deciders cannot be deployed.")
-            made.manifest("0" * 64)
+            made.manifest({"server": "0" * 64, "sealing": "0" * PUBLIC})
         except HedgerowError as error:
             refusals.append(f"{entry.label}: {error}")
             continue

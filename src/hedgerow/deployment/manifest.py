@@ -28,6 +28,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import expect
+from hedgerow.deployment import veil
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.own_file import FileForm
@@ -36,10 +37,12 @@ from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
 from hedgerow.version import __version__
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Changes whenever messages or ledgers change."""
 READ = range(1, PROTOCOL + 1)
 """The protocols whose ledgers are still checked and stated; 1 is that of version 0.3.0."""
+SEALED = 3
+"""The first protocol whose uploads are sealed to the server."""
 LONGEST = 2**22
 """The most bytes of a manifest."""
 PLAYED = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
@@ -47,6 +50,7 @@ PLAYED = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
 NOT_PRIVATE = "not private: the noise comes from a seed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{64}")
+_BOX, _BOX_RULE = re.compile(f"[0-9a-f]{{{veil.PUBLIC}}}"), f"to be {veil.PUBLIC} hex digits"
 
 
 class ManifestRefused(HedgerowError):
@@ -75,6 +79,9 @@ class Manifest:
         What happens if a client is silent: "wait", or a rule that the algorithm supports.
     server
         The server's public key, in hexadecimal digits.
+    sealing
+        How uploads are sealed: the `suite`, and the public key of the `server` for it. Empty
+        before protocol 3.
     roster
         The public key of each client by name. A client's number is its place among sorted names.
     seed
@@ -89,9 +96,12 @@ class Manifest:
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> manifest = Manifest.make(
     ...     title="Wards", algorithm="sparse_vector", choices={"epsilon": "0.5"},
     ...     experts=3, horizon=10, server="00" * 32, roster={"a": "11" * 32, "b": "22" * 32},
+    ...     sealing=veil.load_or_make(Path(tempfile.mkdtemp()) / "server.box").public,
     ... )
     >>> manifest.clients, manifest.private, manifest.index("b")
     (('a', 'b'), True, 1)
@@ -108,6 +118,7 @@ class Manifest:
     features: tuple[str, ...]
     closing: str
     server: str
+    sealing: Mapping[str, str]
     roster: Mapping[str, str]
     seed: int | None
     resolved: Mapping[str, Any]
@@ -123,6 +134,7 @@ class Manifest:
         experts: int,
         horizon: int | None,
         server: str,
+        sealing: str,
         roster: Mapping[str, str],
         choices: Mapping[str, Any] | None = None,
         family: str | None = None,
@@ -134,7 +146,8 @@ class Manifest:
     ) -> Manifest:
         """Return the manifest of a new study; refuse, by name, what cannot be deployed.
 
-        Budgets among the choices (epsilon, delta, mu) are read as decimals and rounded down to
+        `server` and `sealing` are the server's public keys, for signing and for sealing. Budgets
+        among the choices (epsilon, delta, mu) are read as decimals and rounded down to
         floats, so that ten studies of 0.1 fit into a budget of 1.
         """
         wide: dict[str, Any] = {} if family is None else {"family": family}
@@ -148,6 +161,7 @@ class Manifest:
             features=tuple(sorted(features)),
             closing=closing,
             server=server,
+            sealing={"suite": veil.SUITE, "server": sealing},
             roster=dict(sorted(roster.items())),
             seed=seed,
             resolved={},
@@ -172,6 +186,8 @@ class Manifest:
             if not isinstance(table, dict) or canonical(table) != data:
                 raise ValueError("it is not in canonical form")
             names = {f.name for f in fields(cls)}
+            if table.get("protocol") in range(1, SEALED):
+                table["sealing"] = table.get("sealing", {})
             if set(table) != names:
                 wrong = sorted(names ^ set(table))[0]
                 raise ValueError(f"the entry {wrong!r} is missing or unknown")
@@ -183,7 +199,10 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The one canonical form: JSON with sorted keys and no spaces."""
-        return canonical(asdict(self))
+        table = asdict(self)
+        if self.protocol < SEALED:
+            del table["sealing"]
+        return canonical(table)
 
     @cached_property
     def digest(self) -> bytes:
@@ -325,6 +344,20 @@ def _check_form(manifest: Manifest) -> None:
     whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(seed is None or whole, "seed", seed, "to be None or a whole number >= 0")
     rule_of(manifest.closing)
+    _check_sealing(manifest)
+
+
+def _check_sealing(manifest: Manifest) -> None:
+    """Refuse another way of sealing, or a key of another length; nothing is negotiated."""
+    sealing, protocol = manifest.sealing, manifest.protocol
+    expect(isinstance(sealing, dict), "sealing", type(sealing).__name__, "to be a JSON object")
+    if protocol < SEALED:
+        expect(not sealing, "sealing", sealing, f"to be empty in protocol {protocol}")
+        return
+    expect(set(sealing) == {"suite", "server"}, "sealing", sorted(sealing), "to be a suite, a key")
+    expect(sealing["suite"] == veil.SUITE, "suite", sealing["suite"], f"to be {veil.SUITE!r}")
+    fits = bool(_BOX.fullmatch(sealing["server"]))
+    expect(fits, "the server's key for sealing", sealing["server"][:80], _BOX_RULE)
 
 
 def unfit_names(names: Sequence[Any]) -> list[str]:
@@ -454,6 +487,10 @@ def rebuild(manifest: Manifest) -> Algorithm:
             f"The manifest has protocol {manifest.protocol!r}, but this machine has {PROTOCOL!r}. "
             "All parties of a study need the same one."
         )
+    try:
+        veil.check_public("the server", manifest.sealing["server"])
+    except InvalidValue as error:
+        raise ManifestRefused(str(error)) from error
     algorithm = _built(manifest)
     _compare(manifest, manifest.resolved, resolved(algorithm))
     return algorithm

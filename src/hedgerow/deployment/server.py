@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.messages import decode, decode_state, encode, encode_state
 from hedgerow.deployment import chain as chains
-from hedgerow.deployment import wire
+from hedgerow.deployment import veil, wire
 from hedgerow.deployment.anchor import Anchor, AnchorFailed, OldLedger, beside
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import LedgerFailed, open_database
-from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
-from hedgerow.deployment.server_ledger import FILE, KEY, SCHEMA, ServerLedger
+from hedgerow.deployment.server_ledger import BOX, FILE, KEY, SCHEMA, ServerLedger, public_keys
 from hedgerow.deployment.wire import Code, Refused, refuse
 from hedgerow.engines.population import combine, stack
 
@@ -57,6 +57,21 @@ class _Open:
     upload: Any
 
 
+def _check_keys(folder: Path, manifest: Manifest) -> None:
+    """Refuse a folder without the private keys of the server that the manifest names."""
+    own = public_keys(folder)
+    named = {
+        KEY: manifest.server == own["server"],
+        BOX: manifest.sealing["server"] == own["sealing"],
+    }
+    for file, right in named.items():
+        if not right:
+            raise InvalidValue(
+                f"The key in {folder / file} is not the server's that the study names. "
+                "Put the right key there."
+            )
+
+
 class StudyServer(ServerLedger):
     """One study at its server.
 
@@ -70,11 +85,10 @@ class StudyServer(ServerLedger):
     Examples
     --------
     >>> import tempfile
-    >>> from hedgerow.deployment.keys import load_or_make, public_hex
     >>> folder = Path(tempfile.mkdtemp())
     >>> manifest = Manifest.make(
     ...     title="Wards", algorithm="sparse_vector", experts=3, horizon=10,
-    ...     server=public_hex(load_or_make(folder / KEY)), roster={"a": "11" * 32},
+    ...     roster={"a": "11" * 32}, **public_keys(folder),
     ... )
     >>> server = StudyServer.create(folder, manifest)
     >>> server.exchange, server.take([b"M"])[0][:1], server.take([b"what?"])[0][:2]
@@ -94,12 +108,12 @@ class StudyServer(ServerLedger):
     ) -> StudyServer:
         """Make the ledger of a new study and draw its opening broadcast.
 
-        The folder holds the server's key (`server.pem`), whose public key the manifest names.
+        The folder holds the server's keys (`server.pem`, `server.box`), whose public keys the
+        manifest names.
         """
         out = Path(folder)
+        _check_keys(out, manifest)
         key = load_or_make(out / KEY)
-        if public_hex(key) != manifest.server:
-            raise InvalidValue(f"The manifest names another server key than that in {out / KEY}.")
         rebuild(manifest)
         database = open_database(out / FILE, SCHEMA)
         try:
@@ -118,12 +132,9 @@ class StudyServer(ServerLedger):
     def _load(self) -> None:
         database = self._database
         self.key: Ed25519PrivateKey = load_or_make(self.folder / KEY)
-        if public_hex(self.key) != self.manifest.server:
-            raise InvalidValue(
-                f"The key in {self.folder / KEY} is not the one that signed the study. "
-                "Put the right key there."
-            )
+        self._opener = veil.load_or_make(self.folder / BOX)
         self.algorithm = rebuild(self.manifest)
+        _check_keys(self.folder, self.manifest)
         self._rule = rule_of(self.manifest.closing)
         self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
         self.greeted: set[int] = set()
@@ -157,7 +168,7 @@ class StudyServer(ServerLedger):
             {c for (c,) in counted} if self.exchange else set(range(len(self._keys)))
         )
         self._open: dict[int, _Open] = {
-            client: _Open(bytes(found), self._bounded(bytes(payload), exchange))
+            client: _Open(bytes(found), self._checked(bytes(payload), exchange, client))
             for client, exchange, found, payload in database.execute(
                 "SELECT client, exchange, hash, data FROM upload JOIN payload "
                 "USING (client, exchange) WHERE counted IS NULL"
@@ -349,7 +360,7 @@ class StudyServer(ServerLedger):
         late = exchange <= self.exchange and self._rule.may_close
         if client in self._open or exchange < 1 or not (late or self._is_open(exchange)):
             refuse(Code.EXCHANGE, "This exchange is not open.")
-        upload = self._checked(message.payload, exchange)
+        upload = self._checked(message.payload, exchange, client)
         entered = self._rule.enters(exchange, self.exchange + 1)
         counts = entered is not None and self._is_open(entered)
         self._database.begin()
@@ -400,10 +411,11 @@ class StudyServer(ServerLedger):
         """The rounds from the last exchange to the next; None: no other exchange comes."""
         return self.algorithm.setting.until_next(self.round, self._broadcast.rounds)
 
-    def _checked(self, payload: bytes, exchange: int) -> Any:
-        """Decode a payload; refuse one that no client sends, without its values."""
+    def _checked(self, sealed: bytes, exchange: int, client: int) -> Any:
+        """Open and decode a payload; refuse one that no client sends, without its values."""
         try:
-            return self._bounded(payload, exchange)
+            info = veil.body_info(self.study, exchange, client)
+            return self._bounded(self._opener.open(sealed, info), exchange)
         except HedgerowError:
             refuse(Code.VALUE, "The payload is not one that the algorithm can send.")
 

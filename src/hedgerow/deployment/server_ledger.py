@@ -6,17 +6,18 @@ It is read by every later version of the package: nothing here builds the algori
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import chain as chains
-from hedgerow.deployment import wire
+from hedgerow.deployment import veil, wire
 from hedgerow.deployment.anchor import Anchor, OldLedger
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import NAMED, open_database
-from hedgerow.deployment.keys import signed_by
+from hedgerow.deployment.keys import load_or_make, public_hex, signed_by
 from hedgerow.deployment.manifest import Manifest, check_signed
 
-FILE, KEY = "server.db", "server.pem"
+FILE, KEY, BOX = "server.db", "server.pem", "server.box"
 SCHEMA = (
     chains.SCHEMA
     + NAMED
@@ -42,6 +43,20 @@ CREATE TABLE IF NOT EXISTS done(
     head BLOB NOT NULL);
 """
 )
+
+
+class PublicKeys(TypedDict):
+    """The public keys of a server, for signing and for sealing."""
+
+    server: str
+    sealing: str
+
+
+def public_keys(folder: str | Path) -> PublicKeys:
+    """The public keys of the server in a folder, as a manifest names them; made if need be."""
+    place = Path(folder)
+    signing = load_or_make(place / KEY)
+    return {"server": public_hex(signing), "sealing": veil.load_or_make(place / BOX).public}
 
 
 class NoStudy(InvalidValue):

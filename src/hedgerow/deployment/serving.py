@@ -9,10 +9,9 @@ from typing import Any
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.config import ServeConfig, ServerOptions
 from hedgerow.deployment.desk import Limits
-from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest
-from hedgerow.deployment.server import KEY, StudyServer
-from hedgerow.deployment.server_ledger import NoStudy
+from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.server_ledger import NoStudy, public_keys
 from hedgerow.deployment.wire import LONGEST
 from hedgerow.engines.simulate import traffic_of
 from hedgerow.records.plain import first_difference
@@ -23,12 +22,12 @@ SMALLEST_BODY = 2**18  # bytes
 def open_study(config: ServeConfig, options: ServerOptions, seed: int | None = None) -> StudyServer:
     """The study in the server's folder; refused if the file says something else by now."""
     folder = Path(options.folder)
-    server = public_hex(load_or_make(folder / KEY))
+    keys = public_keys(folder)
     try:
         study = StudyServer(folder, options.anchor)
     except NoStudy:
-        return StudyServer.create(folder, config.manifest(server, seed), options.anchor)
-    manifest = config.manifest(server, study.manifest.seed)
+        return StudyServer.create(folder, config.manifest(keys, seed), options.anchor)
+    manifest = config.manifest(keys, study.manifest.seed)
     if study.manifest.digest != manifest.digest:
         study.close()
         found = first_difference(_table(study.manifest), _table(manifest))

@@ -21,18 +21,17 @@ from hedgerow.core.errors import HedgerowError
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
-from hedgerow.deployment import wire
+from hedgerow.deployment import veil, wire
 from hedgerow.deployment.account import Account, study_folder
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import NotJoined
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import hooked
-from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.own_file import FileForm
-from hedgerow.deployment.server import DROPPED, KEY, StudyServer, Wait
-from hedgerow.deployment.server_ledger import NoStudy
+from hedgerow.deployment.server import DROPPED, StudyServer, Wait
+from hedgerow.deployment.server_ledger import BOX, NoStudy, public_keys
 from hedgerow.engines.loop import Engine
 
 
@@ -85,19 +84,21 @@ class Watch:
 
     uploads: dict[tuple[int, int], set[bytes]] = field(default_factory=dict)
     answers: dict[int, set[bytes]] = field(default_factory=dict)
+    sealed: dict[tuple[int, int], bytes] = field(default_factory=dict)
     payloads: dict[tuple[int, int], bytes] = field(default_factory=dict)
     broadcasts: dict[int, bytes] = field(default_factory=dict)
     sent: int = 0
     deaths: Counter[str] = field(default_factory=Counter)
 
-    def request(self, data: bytes, study: bytes) -> None:
-        """Note an upload that leaves a client."""
+    def request(self, data: bytes, study: bytes, opener: veil.Opener) -> None:
+        """Note an upload that leaves a client, and what the server will find in it."""
         self.sent += 1
         if data[:1] == wire.Upload.kind:
             message = wire.unpack(data, study, wire.Upload)
             place = (message.client, message.exchange)
             self.uploads.setdefault(place, set()).add(wire.hash_of(data))
-            self.payloads[place] = message.payload
+            self.sealed[place] = message.payload
+            self.payloads[place] = opener.open(message.payload, veil.body_info(study, *place[::-1]))
 
     def reply(self, data: bytes, study: bytes) -> None:
         """Note an answer that leaves the server."""
@@ -148,6 +149,7 @@ class SimulatedStudy:
         self._chance = chance
         self._server_kind, self._client_kind = server_kind, client_kind
         self.watch = Watch()
+        self.opener = veil.load_or_make(folder / "server" / BOX)
         self._late: list[bytes] = []
         self._places = {"server": folder / "server"}
         self._places |= {name: folder / f"data-{name}" for name in manifest.clients}
@@ -246,7 +248,7 @@ class SimulatedStudy:
 
     def carry(self, request: bytes) -> bytes | None:
         """Carry a request to the server and its reply back, as well as the network allows."""
-        self.watch.request(request, self.manifest.digest)
+        self.watch.request(request, self.manifest.digest, self.opener)
         faults = self.faults
         if self._happens(faults.lose):
             return None
@@ -500,7 +502,7 @@ def small_study(
         family=family,
         names=names,
         file=file,
-        server=public_hex(load_or_make(out / "server" / KEY)),
+        **public_keys(out / "server"),
         roster={name: a.public_key for name, a in zip(parties, accounts, strict=True)},
         features=tuple(features),
         closing=closing,
