@@ -152,6 +152,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     assert all(row["summary"] for rows in document.values() for row in rows)
     able = [row["name"] for row in document["algorithms"] if "absent clients" in row["supports"]]
     assert able == [
+        "ada_hedge",
         "asi2023_potential",
         "asi2023_sparse_vector",
         "block_selection",

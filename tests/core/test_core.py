@@ -232,7 +232,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         ALGORITHMS["sparse_vectr"]
     with pytest.raises(
         InvalidValue,
-        match=r"valid: agarwal2017_tree_leader, .*, cover_dartboard, doubling, follow_the_leader",
+        match=r"valid: ada_hedge, agarwal2017_tree_leader, .*, doubling, follow_the_leader",
     ):
         ALGORITHMS["zzz"]
 
