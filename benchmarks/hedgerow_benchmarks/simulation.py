@@ -19,8 +19,6 @@ from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.gradient.cover_dartboard import CoverDartboard
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
@@ -50,6 +48,8 @@ from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, peak_mebibyt
 from hedgerow_benchmarks.repeating import Repeating, losses
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 SUM = "losses.sum()"

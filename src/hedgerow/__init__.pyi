@@ -6,8 +6,6 @@ from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.dartboard.private_hedge import PrivateHedge as PrivateHedge
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
-from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboard
-from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
 from .algorithms.learning.models import convolutional as convolutional
@@ -72,8 +70,6 @@ from .environments.drawn.examples import HiddenDirection as HiddenDirection
 from .environments.drawn.examples import Regression as Regression
 from .environments.drawn.federated import DriftingExamples as DriftingExamples
 from .environments.drawn.federated import FederatedSynthetic as FederatedSynthetic
-from .environments.drawn.forecasts import ClassForecasts as ClassForecasts
-from .environments.drawn.heterogeneous import Heterogeneous as Heterogeneous
 from .environments.drawn.realizable import Halving as Halving
 from .environments.drawn.realizable import NearRealizable as NearRealizable
 from .environments.drawn.realizable import Realizable as Realizable

@@ -12,7 +12,6 @@ from scipy import stats
 
 import hedgerow as hr
 from hedgerow.algorithms.gradient.clipped import clipped, require_smooth
-from hedgerow.algorithms.gradient.cover_dartboard import Scale, ball_cover, finest
 from hedgerow.algorithms.gradient.limited_updates import Released, Report, blocks, reduction
 from hedgerow.algorithms.gradient.noisy_ftrl import Leader
 from hedgerow.algorithms.gradient.phased_gradient import (
@@ -33,6 +32,7 @@ from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import EuclideanNoise
+from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard, Scale, ball_cover, finest
 
 HUBER = hr.Huber()
 BUDGET = hr.Budget(1.0, 1e-6)
@@ -464,7 +464,7 @@ def test_scaled_losses_are_in_range_and_keep_the_order(family: Any) -> None:
 
 
 @dataclass(frozen=True)
-class InBall(hr.CoverDartboard):
+class InBall(CoverDartboard):
     """The same, tested by the contracts on games in a ball instead of games of experts."""
 
     def games(self) -> Any:
@@ -526,7 +526,7 @@ def rows_of(name: str, spec: Any) -> dict[str, AuditRow]:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_cover_is_audited(delta: float) -> None:
-    rows = rows_of("cover_dartboard", hr.CoverDartboard(delta=delta))
+    rows = rows_of("cover_dartboard", CoverDartboard(delta=delta))
     assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values()]
     worst = rows["worst transcripts"]
     assert worst.finding.epsilon is not None

@@ -22,6 +22,7 @@ from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
 
 
 class Louder(SeededNoise):
@@ -85,7 +86,7 @@ def test_a_stream_reaches_its_share_of_the_bound_and_more_noise_is_seen(name: st
 def test_a_line_reaches_half_of_the_bound_of_covers() -> None:
     """The losses are the same in all rounds. A choice with half the rate is seen."""
     game = HiddenDirection(clients=1, features=1, horizon=128, tilt=1.0)
-    algorithm = hr.CoverDartboard(epsilon=8.0).build(game.setting)
+    algorithm = CoverDartboard(epsilon=8.0).build(game.setting)
     server: Any = algorithm.server
     rule = replace(server.selection, epsilon=server.selection.epsilon / 2)
     coin = replace(server.coin, rate=server.coin.rate / 2)

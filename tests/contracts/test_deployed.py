@@ -17,6 +17,7 @@ from hedgerow.core.limits import ANY_CLOSING, Range
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.deployment.closing import ClosingRule
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 
 
 def twice(rule: ClosingRule, exchange: int, opened: int) -> Iterable[int]:
@@ -104,7 +105,7 @@ WRONG = {
     ),
     "a rule that a client cannot follow": (
         "closing rules hold",
-        hr.FrankWolfe(),
+        FrankWolfe(),
         {"closing": ANY_CLOSING},
         "Expected a batch of records not used before",
     ),

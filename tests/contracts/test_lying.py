@@ -21,6 +21,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.running_sums.filters import FilterState
 from hedgerow.running_sums.lattice import LatticeEncoder
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 
 GAMES = 10_000
 FORMS = dict(variants())
@@ -166,7 +167,7 @@ PLANTED = {
         "Expected .* records in a report",
     ),
     "any phase, Frank-Wolfe": (
-        Gullible(hr.FrankWolfe(trust="local", delta=1e-6), "rounds", ANY_ROUNDS),
+        Gullible(FrankWolfe(trust="local", delta=1e-6), "rounds", ANY_ROUNDS),
         "records not used before",
     ),
     "asked again at once": (

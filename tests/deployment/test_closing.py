@@ -25,6 +25,7 @@ from hedgerow.deployment.server import DROPPED, StudyServer
 from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
 from hedgerow.deployment.wire import Refused
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from support.command import Command
 
 ROUNDS, CLIENTS, EXPERTS = 24, 3, 4
@@ -285,7 +286,7 @@ def test_an_exchange_without_uploads_stays_open(place: Path, built_once: None) -
 def test_only_declared_rules(place: Path, algorithm: str, choices: dict[str, Any]) -> None:
     given = {name: value for name, value in {"every": 1, **choices}.items() if value is not None}
     spec = {"running_leader": hr.RunningLeader, "tree_leader": TreeLeader}
-    kind: Any = spec.get(algorithm, hr.FrankWolfe)
+    kind: Any = spec.get(algorithm, FrankWolfe)
     built = kind(**given).build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
     for rule in ("fold", "drop"):
         with pytest.raises(hr.Unsupported, match=f"{algorithm} does not support closing='{rule}'"):

@@ -128,14 +128,12 @@ def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str,
 
 
 def test_every_algorithm_is_measured() -> None:
-    """Every algorithm that chooses experts; points are another game, which `cover_dartboard` is
-    for: on experts it is the shrinking dartboard. Parameters with a proven regret are no choice:
-    they have more regret. Algorithms that follow changes are judged on streams that change, in
+    """Every algorithm that chooses experts. Parameters with a proven regret are no choice: they have
+    more regret. Algorithms that follow changes are judged on streams that change, in
     `price-of-not-knowing`, and vote selection protects whole clients. Hedge is there as AdaHedge.
     """
     elsewhere = {
         "hedge",
-        "cover_dartboard",
         "watched_selection",
         "block_selection",
         "vote_selection",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.printed_bounds import fed_svt_regret, printed_numbers
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError
@@ -13,13 +12,17 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.communication import Communication, communication
 from hedgerow.engines.simulate import simulate
+from hedgerow.experiments.printed import printed_numbers
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from hedgerow_papers.printed_bounds import fed_svt_regret
 from support.command import Command
 
 GAMES: tuple[Environment, ...] = (
     hr.Bernoulli(clients=3, experts=8, horizon=40),
     hr.Regression(clients=3, features=2, horizon=40),
-    hr.ClassForecasts(clients=3, classes=4, horizon=40),
+    ClassForecasts(clients=3, classes=4, horizon=40),
 )
 
 
@@ -76,9 +79,9 @@ def test_the_printed_counts_are_those_of_the_theorems() -> None:
     assert (svt.value, svt.source) == (16_000, "Theorem 2.6")
     assert phases.value == pytest.approx(6238.3, abs=0.1)
     assert printed_numbers(hr.PrivateHedge(), setting) is None
-    curved = hr.ClassForecasts(clients=16, classes=10, horizon=1024).setting
-    trees = printed_numbers(hr.FrankWolfe(trees=3), curved)
-    local = printed_numbers(hr.FrankWolfe(trees=3, trust="local"), curved)
+    curved = ClassForecasts(clients=16, classes=10, horizon=1024).setting
+    trees = printed_numbers(FrankWolfe(trees=3), curved)
+    local = printed_numbers(FrankWolfe(trees=3, trust="local"), curved)
     assert trees is not None
     assert local is not None
     assert (trees.source, local.source) == ("Theorem 7 (NeurIPS)", "Theorem 2.2")

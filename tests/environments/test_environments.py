@@ -13,7 +13,6 @@ from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.environments.drawn import generated
 from hedgerow.environments.drawn.drifting import Drifting
 from hedgerow.environments.drawn.generated import generator
-from hedgerow.environments.drawn.heterogeneous import Heterogeneous
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.drawn.stochastic import (
     Bernoulli,
@@ -24,6 +23,7 @@ from hedgerow.environments.drawn.stochastic import (
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow_papers.ours.heterogeneous import Heterogeneous
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")

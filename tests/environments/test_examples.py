@@ -13,16 +13,16 @@ from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.plays import Plays
 from hedgerow.environments.drawn.examples import CHUNK
-from hedgerow.environments.drawn.forecasts import PLAN
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, Gain, measures_of
+from hedgerow_papers.gao2024.class_forecasts import PLAN, ClassForecasts
 
 GAMES: tuple[Any, ...] = (
     hr.Classification(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9, loss="huber"),
     hr.HiddenDirection(clients=2, features=3, horizon=2 * CHUNK + 9),
-    hr.ClassForecasts(clients=2, classes=3, horizon=2 * CHUNK + 9),
+    ClassForecasts(clients=2, classes=3, horizon=2 * CHUNK + 9),
 )
 
 
@@ -70,12 +70,12 @@ def test_features_lean_to_a_hidden_direction() -> None:
 def test_an_empty_game_of_forecasts_is_refused(key: str) -> None:
     choices: dict[str, Any] = {key: 0}
     with pytest.raises(InvalidValue, match=rf"({key}|experts)=0"):
-        hr.ClassForecasts(**choices)
+        ClassForecasts(**choices)
 
 
 def test_log_odds_of_classes_are_normal() -> None:
     """Their means and variances are differences and sums of those of the scores."""
-    game = hr.ClassForecasts(clients=1, classes=3, horizon=4000)
+    game = ClassForecasts(clients=1, classes=3, horizon=4000)
     plan = generator(0, PLAN)
     means, variances = plan.random(3), plan.random(3)
     odds = np.log(_records(game)[:, 0, 0] / _records(game)[:, 0, 1])

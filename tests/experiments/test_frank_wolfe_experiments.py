@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from hedgerow.core.setting import Setting
-from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow_papers.gao2024 import figure1 as figure
 from hedgerow_papers.gao2024 import frank_wolfe_speedup as speedup
+from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.ours import frank_wolfe_trust as trust
 from support.made_up import made_up
 

@@ -16,13 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.printed_bounds import (
-    Printed,
-    fed_svt_numbers,
-    potential_bound,
-    printed_numbers,
-    printed_regret,
-)
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
@@ -44,10 +37,12 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, 
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.curves import PureDP, Quoted, promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+from hedgerow_papers.printed_bounds import fed_svt_numbers, potential_bound
 
 SLACK = 2.0**-18
 """Bounds how much rounding (lattice and floating point) adds to the change of a potential."""

@@ -11,13 +11,20 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.audits.case import AuditCase, changes
-from hedgerow.audits.cases.frank_wolfe import NEAR, ROUNDS, Cases, behind, two_experts, worst_stream
 from hedgerow.audits.cases.parts import peer_curve, with_curve
 from hedgerow.audits.cases.releases import release_cases
 from hedgerow.core.convex import Huber, OnSimplex
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
+from hedgerow_papers.gao2024.certified_attacks import (
+    NEAR,
+    ROUNDS,
+    Cases,
+    behind,
+    two_experts,
+    worst_stream,
+)
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 
 SHARP, CROWD = OnSimplex(Huber(threshold=0.02)), 5

@@ -23,18 +23,15 @@ from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
-from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import digits
@@ -48,10 +45,13 @@ from hedgerow.experiments.experiment import (
     spent,
 )
 from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.experiments.printed import printed_numbers
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 

@@ -13,13 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.printed_bounds import (
-    Printed,
-    fed_svt_bound,
-    fed_svt_numbers,
-    printed_numbers,
-    printed_regret,
-)
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
@@ -32,12 +25,14 @@ from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_range
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import AfterPureStep, pure_sum
 from hedgerow.privacy.curves import PureDP, Quoted, promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+from hedgerow_papers.printed_bounds import fed_svt_bound, fed_svt_numbers
 
 MEANINGS = {
     **SparseVector.traits.meanings,

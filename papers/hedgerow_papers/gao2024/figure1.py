@@ -29,10 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.printed_bounds import corollary_communication
 from hedgerow.core.environment import Environment
-from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
@@ -48,7 +45,10 @@ from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
+from hedgerow_papers.printed_bounds import corollary_communication
 
 EPSILON, EXPERTS, TEN = 10.0, 100, 10
 SEEDS_SHOWN = 3  # as in Figure 4, which repeats Figure 1 with other seeds

@@ -8,9 +8,6 @@ from functools import cached_property
 from math import ceil, floor, log, log2, sqrt
 from typing import Any, ClassVar, Literal
 
-from hedgerow.algorithms.gradient.frank_wolfe import PURPOSE, Form, FrankWolfe, Report
-from hedgerow.algorithms.gradient.tree_roles import Placement
-from hedgerow.algorithms.gradient.trees import MOST_TREES, Plan, plan
 from hedgerow.algorithms.phases.phased_selection import leader_excess
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.core.certificate import Certificate
@@ -21,6 +18,9 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect, one_of
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax
+from hedgerow_papers.gao2024.certified_frank_wolfe import PURPOSE, Form, FrankWolfe, Report
+from hedgerow_papers.gao2024.tree_roles import Placement
+from hedgerow_papers.gao2024.trees import MOST_TREES, Plan, plan
 
 
 @dataclass(frozen=True)

@@ -18,23 +18,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.gradient.tree_bounds import scalars
-from hedgerow.algorithms.printed_bounds import (
-    corollary_communication,
-    corollary_regret,
-    theorem_communication,
-    theorem_regret,
-)
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
-from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
+from hedgerow_papers.gao2024.tree_bounds import scalars
+from hedgerow_papers.printed_bounds import (
+    corollary_communication,
+    corollary_regret,
+    theorem_communication,
+    theorem_regret,
+)
 
 CLIENTS = (1, 4, 16, 64)
 CURVED, LINEAR = "curved, local", "linear, local, T_1=1"

@@ -25,7 +25,6 @@ from pathlib import Path
 
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
-from hedgerow.algorithms.printed_bounds import fed_svt_regret
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -37,6 +36,7 @@ from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict,
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.printed_bounds import fed_svt_regret
 
 EPSILON, EXPERTS = 1.0, 100
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)

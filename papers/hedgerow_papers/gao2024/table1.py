@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
@@ -46,10 +44,12 @@ from hedgerow.experiments.experiment import (
     judged,
     spent,
 )
+from hedgerow.experiments.printed import printed_numbers
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds

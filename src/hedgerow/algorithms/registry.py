@@ -15,10 +15,8 @@ ALGORITHMS: Registry[type[Any]] = Registry(
     {
         "ada_hedge": "hedgerow.algorithms.baselines.ada_hedge:AdaHedge",
         "block_selection": "hedgerow.algorithms.watch.block_selection:BlockSelection",
-        "cover_dartboard": "hedgerow.algorithms.gradient.cover_dartboard:CoverDartboard",
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
         "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
-        "frank_wolfe": "hedgerow.algorithms.gradient.frank_wolfe:FrankWolfe",
         "gradient_descent": "hedgerow.algorithms.baselines.gradient_descent:GradientDescent",
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
         "limited_updates": "hedgerow.algorithms.gradient.limited_updates:LimitedUpdates",

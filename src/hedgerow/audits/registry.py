@@ -12,11 +12,9 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
     "audit",
     {
         "block_selection": "hedgerow.audits.cases.watch:block_cases",
-        "cover_dartboard": "hedgerow.audits.cases.ball:cover_dartboard",
         "doubling": "hedgerow.audits.cases.restarting:cases",
         "limited_updates": "hedgerow.audits.cases.ball:limited_updates",
         "noisy_ftrl": "hedgerow.audits.cases.ball:noisy_ftrl",
-        "frank_wolfe": "hedgerow.audits.cases.frank_wolfe:cases",
         "online_sgd": "hedgerow.audits.cases.online_sgd:cases",
         "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
         "potential": "hedgerow.audits.cases.restarting:cases",

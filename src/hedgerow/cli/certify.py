@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.algorithms.printed_bounds import printed_numbers, printed_regret
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json
@@ -23,6 +22,7 @@ from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
+from hedgerow.experiments import printed
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
@@ -136,8 +136,9 @@ def certify(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
     bound = _bound_table(algorithm.claims.regret_bound, algorithm.setting.family)
-    printed = printed_regret(spec, algorithm.setting)
-    bound["printed_regret_bound"] = None if printed is None else asdict(printed)
+    printed.load()
+    theirs = printed.printed_regret(spec, algorithm.setting)
+    bound["printed_regret_bound"] = None if theirs is None else asdict(theirs)
     sent = _communication(spec, algorithm)
     notes = budget_notes(algorithm)
     if json:
@@ -152,8 +153,8 @@ def _communication(spec: AlgorithmSpec, algorithm: Algorithm) -> dict[str, Any] 
     found = communication(algorithm)
     if found is None:
         return None
-    printed = printed_numbers(spec, algorithm.setting)
-    return {**asdict(found), "printed": None if printed is None else asdict(printed)}
+    theirs = printed.printed_numbers(spec, algorithm.setting)
+    return {**asdict(found), "printed": None if theirs is None else asdict(theirs)}
 
 
 def _sent_words(sent: dict[str, Any]) -> list[str]:
@@ -162,16 +163,16 @@ def _sent_words(sent: dict[str, Any]) -> list[str]:
     lines = [f"sends {about}{counts} in {sent['exchanges']:,} exchanges, if it does not end early"]
     if sent["printed"] is not None:
         formula, value, source = (sent["printed"][key] for key in ("formula", "value", "source"))
-        printed = f"{formula} = {value:,.0f} numbers, times a hidden constant"
-        lines.append(f"Gao et al. 2024, {source}: {printed}")
+        theirs = f"{formula} = {value:,.0f} numbers, times a hidden constant"
+        lines.append(f"Gao et al. 2024, {source}: {theirs}")
     return lines
 
 
-def _printed_words(printed: dict[str, Any], rounds: int) -> str:
-    text = f"{printed['source']}: regret at most {printed['formula']} = {printed['value']:,.0f}"
-    if printed["hidden_constant"]:
+def _printed_words(theirs: dict[str, Any], rounds: int) -> str:
+    text = f"{theirs['source']}: regret at most {theirs['formula']} = {theirs['value']:,.0f}"
+    if theirs["hidden_constant"]:
         return f"{text}, times a hidden constant"
-    return text if printed["value"] < rounds else f"{text} (vacuous: there are {rounds:,} rounds)"
+    return text if theirs["value"] < rounds else f"{text} (vacuous: there are {rounds:,} rounds)"
 
 
 def _show(

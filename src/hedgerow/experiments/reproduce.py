@@ -13,7 +13,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from hedgerow.algorithms.printed_bounds import printed_numbers
 from hedgerow.core.errors import HedgerowError, Interrupted, MissingData
 from hedgerow.core.extras import needs
 from hedgerow.core.validate import expect
@@ -21,6 +20,7 @@ from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.experiments.experiment import Experiment, Verdict
+from hedgerow.experiments.printed import load, printed_numbers
 from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
@@ -57,6 +57,7 @@ class Sent:
     @classmethod
     def of(cls, name: str, study: Study) -> list[Sent]:
         """One line for every algorithm of a study."""
+        load()
         rows, found = {row.label: row for row in study.summary()}, []
         for entry in study.config.algorithms:
             row = rows[entry.label]

@@ -20,23 +20,6 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.gradient.clipped import Shortened, known
-from hedgerow.algorithms.gradient.gradients import BoundedGradients
-from hedgerow.algorithms.gradient.tree_bounds import (
-    Excess,
-    regret_bound,
-    weights,
-    worst_leaf,
-)
-from hedgerow.algorithms.gradient.tree_roles import (
-    ANNOUNCED,
-    FrankWolfeClient,
-    FrankWolfeServer,
-    GradientSum,
-    Placement,
-    Schedule,
-    Towards,
-)
-from hedgerow.algorithms.gradient.trees import MOST_TREES, Plan, plan, plans
 from hedgerow.algorithms.phases.phased_selection import choice_excess, leader_excess
 from hedgerow.algorithms.shared.noisy_reports import (
     Trust,
@@ -69,6 +52,23 @@ from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm, NoisyMax
+from hedgerow_papers.gao2024.gradients import BoundedGradients
+from hedgerow_papers.gao2024.tree_bounds import (
+    Excess,
+    regret_bound,
+    weights,
+    worst_leaf,
+)
+from hedgerow_papers.gao2024.tree_roles import (
+    ANNOUNCED,
+    FrankWolfeClient,
+    FrankWolfeServer,
+    GradientSum,
+    Placement,
+    Schedule,
+    Towards,
+)
+from hedgerow_papers.gao2024.trees import MOST_TREES, Plan, plan, plans
 
 PROOF = "frank_wolfe.md"
 PURPOSE = "gradient"
@@ -130,7 +130,7 @@ class FrankWolfe(AlgorithmSpec):
     --------
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=20, horizon=2**10, family=hr.CrossEntropy())
-    >>> algorithm = hr.FrankWolfe(trust="local").build(setting)
+    >>> algorithm = FrankWolfe(trust="local").build(setting)
     >>> algorithm.parameters["trees"], algorithm.certificate.server.curve.stated()
     (4, (1.0, 0.0))
 

@@ -12,19 +12,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.gradient.gradients import BoundedGradients, spread
-from hedgerow.algorithms.gradient.tree_bounds import Excess, scalars
-from hedgerow.algorithms.gradient.tree_roles import Towards
-from hedgerow.algorithms.gradient.trees import (
-    MOST_TREES,
-    Plan,
-    first_place,
-    largest_move,
-    moved,
-    plan,
-    steps,
-)
 from hedgerow.audits.cases.releases import less_noise
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.contracts.suite import CONTRACTS
@@ -40,13 +27,26 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.curves import LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax, NoisyMax
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
+from hedgerow_papers.gao2024.gradients import BoundedGradients, spread
+from hedgerow_papers.gao2024.tree_bounds import Excess, scalars
+from hedgerow_papers.gao2024.tree_roles import Towards
+from hedgerow_papers.gao2024.trees import (
+    MOST_TREES,
+    Plan,
+    first_place,
+    largest_move,
+    moved,
+    plan,
+    steps,
+)
 
 FAMILIES: tuple[Family, ...] = (
     Linear(),

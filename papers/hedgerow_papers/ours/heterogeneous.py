@@ -38,8 +38,7 @@ class Heterogeneous(Generated):
 
     Examples
     --------
-    >>> import hedgerow as hr
-    >>> environment = hr.Heterogeneous(clients=6, experts=10, heterogeneity=0.5)
+    >>> environment = Heterogeneous(clients=6, experts=10, heterogeneity=0.5)
     >>> environment.start(0).plan  # the best expert of each client
     array([2, 8, 5, 8, 0, 8])
     """

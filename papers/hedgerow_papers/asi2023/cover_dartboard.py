@@ -201,7 +201,7 @@ class CoverDartboard(AlgorithmSpec):
     --------
     >>> import hedgerow as hr
     >>> game = hr.Regression(clients=10, features=2, horizon=64, loss="huber")
-    >>> algorithm = hr.CoverDartboard(delta=0.0).build(game.setting)
+    >>> algorithm = CoverDartboard(delta=0.0).build(game.setting)
     >>> algorithm.parameters["points"], round(algorithm.parameters["resolution"], 3)
     (129, 0.375)
     >>> print(algorithm.certificate.peer.curve.words())

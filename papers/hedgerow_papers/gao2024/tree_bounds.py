@@ -13,10 +13,10 @@ from math import log, sqrt
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.gradients import BoundedGradients
-from hedgerow.algorithms.gradient.trees import Plan, largest_move
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.setting import Setting
+from hedgerow_papers.gao2024.gradients import BoundedGradients
+from hedgerow_papers.gao2024.trees import Plan, largest_move
 
 ROUNDING = 1 / UNITS_PER_LOSS  # twice what rounding a gradient to the lattice can change
 LeafNoise = Callable[[Plan, int], float]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.tree_roles import FrankWolfeClient, VertexClientState
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
 from hedgerow.audits.cases.releases import (
     expert_pairs,
@@ -23,10 +22,11 @@ from hedgerow.core.certificate import Observer
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow_papers.gao2024.tree_roles import FrankWolfeClient, VertexClientState
 
 if TYPE_CHECKING:
-    from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-    from hedgerow.algorithms.gradient.trees import Step
+    from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+    from hedgerow_papers.gao2024.trees import Step
 
 FIRST, ROUNDS = 3, 8  # the first round of the phase of 4 rounds, which has one tree
 NEAR = 2.0  # how far behind the worse expert is, in units of noise

@@ -7,19 +7,17 @@ algorithms that `doubling` and `potential` are after, and for the dartboard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import singledispatch
 from math import ceil, log, log2, sqrt
 
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
+from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 
 DOUBT = 0.05  # the failure probability of a theorem, rho or beta
 
@@ -39,66 +37,49 @@ def corollary_regret(setting: Setting, epsilon: float) -> tuple[float, float]:
     return sqrt(horizon * entropy / clients), log(horizon) * entropy / (sqrt(clients) * epsilon)
 
 
-@dataclass(frozen=True)
-class Printed:
-    """What a theorem says: its formula, the value, and where it is printed.
-
-    Where the theorem hides a constant, the value is for the constant 1.
-    """
-
-    formula: str
-    value: float
-    source: str
-    hidden_constant: bool = True
+@printed_regret.register
+def _(spec: SparseVector, setting: Setting) -> Printed | None:
+    return fed_svt_bound(setting, spec.epsilon, spec.delta, spec.every, spec.best_loss)
 
 
-@singledispatch
-def printed_regret(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
-    """The printed regret bound of the algorithm that an algorithm here is after.
-
-    It is for the printed algorithm with its own constants, per client. None: nothing is printed.
-    Plugins may register theirs.
-
-    >>> printed_regret(SparseVector(epsilon=10.0), Setting(10, 100, 512)).source
-    'Gao et al. 2024, Theorem 2.6, for the printed constants'
-    """
-    if setting.horizon is None or setting.experts < 2:
+@printed_regret.register
+def _(spec: Doubling, setting: Setting) -> Printed | None:
+    if setting.horizon is None or setting.experts < 2 or spec.delta > 0:
         return None
     entropy, rounds = log(setting.experts), log(setting.rounds)
-    if isinstance(spec, SparseVector):
-        return fed_svt_bound(setting, spec.epsilon, spec.delta, spec.every, spec.best_loss)
-    if isinstance(spec, Doubling) and spec.delta == 0:
-        doubt = log(setting.rounds * setting.experts / DOUBT)
-        value = (entropy**2 + log(setting.rounds / DOUBT) * doubt) * rounds / spec.epsilon
-        formula = "(ln^2 d + ln(T/beta) ln(T d/beta)) ln T / epsilon"
-        return Printed(formula, value, "Asi et al. 2023, Theorem 2, for one client and L* = 0")
-    if isinstance(spec, Potential):
-        return potential_bound(setting, spec.epsilon, spec.delta)
-    return None
+    doubt = log(setting.rounds * setting.experts / DOUBT)
+    value = (entropy**2 + log(setting.rounds / DOUBT) * doubt) * rounds / spec.epsilon
+    formula = "(ln^2 d + ln(T/beta) ln(T d/beta)) ln T / epsilon"
+    return Printed(formula, value, "Asi et al. 2023, Theorem 2, for one client and L* = 0")
 
 
-@singledispatch
-def printed_numbers(spec: AlgorithmSpec, setting: Setting) -> Printed | None:
-    """The printed communication cost of an algorithm of the paper, or of its kind; None: none.
+@printed_regret.register
+def _(spec: Potential, setting: Setting) -> Printed | None:
+    return potential_bound(setting, spec.epsilon, spec.delta)
 
-    >>> printed_numbers(SparseVector(every=30), Setting(10, 100, 512)).formula
-    'm d T / N'
-    """
+
+@printed_numbers.register
+def _(spec: SparseVector | Doubling | Potential, setting: Setting) -> Printed | None:
+    return fed_svt_numbers(setting, spec.every)
+
+
+@printed_numbers.register
+def _(spec: PhasedSelection | RandomPrefix | LimitedUpdates, setting: Setting) -> Printed | None:
     if setting.horizon is None or setting.experts < 2:
         return None
-    if isinstance(spec, SparseVector | Doubling | Potential):
-        return fed_svt_numbers(setting, spec.every)
-    if isinstance(spec, PhasedSelection | RandomPrefix | LimitedUpdates):
+    return Printed("m d ln T", corollary_communication(setting), "Table 1")
+
+
+@printed_numbers.register
+def _(spec: FrankWolfe, setting: Setting) -> Printed | None:
+    if setting.horizon is None or setting.experts < 2:
+        return None
+    if spec.trees == 1 or _constants(setting)[3][1] == 0:
         return Printed("m d ln T", corollary_communication(setting), "Table 1")
-    if isinstance(spec, FrankWolfe):
-        if spec.trees == 1 or _constants(setting)[3][1] == 0:
-            return Printed("m d ln T", corollary_communication(setting), "Table 1")
-        central = spec.trust == "central"
-        power, theorem = ("3/2", "Theorem 7 (NeurIPS)") if central else ("5/4", "Theorem 2.2")
-        formula = f"m^({power}) d sqrt(T epsilon beta / (alpha ln d))"
-        value = theorem_communication(setting, spec.epsilon, central)
-        return Printed(formula, value, theorem)
-    return None
+    central = spec.trust == "central"
+    power, theorem = ("3/2", "Theorem 7 (NeurIPS)") if central else ("5/4", "Theorem 2.2")
+    formula = f"m^({power}) d sqrt(T epsilon beta / (alpha ln d))"
+    return Printed(formula, theorem_communication(setting, spec.epsilon, central), theorem)
 
 
 def potential_bound(setting: Setting, epsilon: float, delta: float) -> Printed | None:

@@ -17,8 +17,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.gradients import BoundedGradients
-from hedgerow.algorithms.gradient.trees import (
+from hedgerow.core.certificate import Channel
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Buffer, Matrix, Vector
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Context
+from hedgerow_papers.gao2024.gradients import BoundedGradients
+from hedgerow_papers.gao2024.trees import (
     Place,
     Plan,
     Step,
@@ -29,14 +37,6 @@ from hedgerow.algorithms.gradient.trees import (
     roots,
     steps,
 )
-from hedgerow.core.certificate import Channel
-from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array
-from hedgerow.core.layout import Buffer, Matrix, Vector
-from hedgerow.core.mechanism import Mechanism
-from hedgerow.core.messages import Broadcast, Upload
-from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Context
 
 ANNOUNCED = {"Towards.rounds": Channel.TIMING, "Towards.expert": Channel.BROADCASTS}
 Placement = Literal["leaf", "vertex"]

@@ -37,8 +37,7 @@ class ClassForecasts(Chunked):
 
     Examples
     --------
-    >>> import hedgerow as hr
-    >>> hr.ClassForecasts(clients=4, classes=3, horizon=50).family
+    >>> ClassForecasts(clients=4, classes=3, horizon=50).family
     CrossEntropy(floor=0.05)
 
     References
