@@ -17,6 +17,7 @@ from hedgerow.environments.hard.lower_bounds import (
     hidden_expert_regret,
 )
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow.studies.choose.break_even import allowed, break_even
 from hedgerow.studies.choose.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
 from hedgerow.studies.config import load
 from support.command import Command
@@ -79,6 +80,30 @@ def test_lower_bounds_are_those_of_the_kind(law: Ranking) -> None:
     fixed = hr.choose("fixed", clients=2, experts=3, horizon=32, seeds=1)
     assert fixed.least == max(hidden_expert_regret(hr.Setting(2, 3, 32), 1.0), coin_regret(3, 32))
     assert all(row.proven is None or row.proven < 32 for row in fixed.private)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_from_how_many_clients_on_sharing_pays(law: Ranking, delta: float) -> None:
+    """The numbers are those of the closed form of the proof, but for blocks that are cut to 1."""
+    for d, horizon in ((64, 2**16), (16, 2**20)):
+        blocks = [(2**k, min(2 ** (k + 1), horizon - 2 ** (k + 1) + 1)) for k in range(20)]
+        per = sum(max(rounds, 0) / before for before, rounds in blocks)
+        chance = sum(max(r, 0) * np.sqrt(np.log(d) / (2 * n)) for n, r in blocks)
+        chance += np.sqrt(horizon * np.log(d) / 2)
+        noises = [np.sqrt((d + 1) * (d + 2) / 3)]
+        if delta:
+            spec = hr.PhasedSelection(1.0, delta, trust="local", report="gaussian")
+            noises.append(spec.build(hr.Setting(1, d, 8)).parameters["report_deviation"])
+        shared = chance + min(noises) * np.sqrt(2 * np.log(d)) * per
+        levels = chance + 2 * np.log(d) * per, coin_regret(d, horizon) - 1
+        found = break_even(d, horizon, allowed(1.0, delta))
+        for clients, level in zip((found.private, found.open), levels, strict=True):
+            exact = (shared / level) ** 2
+            assert abs(clients - exact) < max(0.25 * exact, 3.0)
+    assert law.sharing is not None
+    assert law.sharing == break_even(4, 48, allowed(1.0, trust="central"))
+    assert law.to_json()["sharing_pays_from"]["open"] == law.sharing.open
+    assert law.sharing.words() in law.lines()
 
 
 def test_losses_that_react_are_played_by_several_clients(monkeypatch: pytest.MonkeyPatch) -> None:

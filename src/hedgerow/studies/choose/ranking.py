@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from typing import Any
 
@@ -37,6 +37,7 @@ from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import aligned, bound_words, finite
+from hedgerow.studies.choose.break_even import BreakEven, allowed, break_even
 from hedgerow.studies.choose.candidates import (
     CLIENTS,
     EXPERTS,
@@ -134,6 +135,9 @@ class Ranking:
         Why other candidates are not there, by label.
     looked
         Whether the ranking looked at the user's data.
+    sharing
+        From how many clients on sharing beats learning alone; None with losses that do not follow
+        one law.
 
     Examples
     --------
@@ -150,6 +154,7 @@ class Ranking:
     least: float
     left_out: Mapping[str, str]
     looked: bool
+    sharing: BreakEven | None = None
 
     @property
     def best(self) -> Ranked:
@@ -193,6 +198,7 @@ class Ranking:
         if worse and len(worse) < len(self.private):
             found.append(f"Not clearly better than a random expert: {'; '.join(worse)}.")
         found += [f"Left out: {label}: {why}" for label, why in self.left_out.items()]
+        found += [] if self.sharing is None else [self.sharing.words()]
         return [*found, ANYWAY, *([LOOKED] if self.looked else [])]
 
     @property
@@ -253,6 +259,7 @@ class Ranking:
             "rows": rows,
             "recommendation": self.recommendation,
             "lower_bound": least,
+            "sharing_pays_from": None if self.sharing is None else asdict(self.sharing),
             "left_out": dict(self.left_out),
             "notes": self.lines(),
         }
@@ -368,7 +375,10 @@ def choose(
     private = tuple(row for row in rows if row.trust is not None)
     shown = tuple(row for row in rows if row.trust is None)
     looked = isinstance(data, Environment)
-    return Ranking(setting, question, private, shown, least, left_out, looked)
+    sharing = None
+    if usual and known != REACTING and setting.experts > 1:
+        sharing = break_even(setting.experts, setting.rounds, allowed(epsilon, delta, trust))
+    return Ranking(setting, question, private, shown, least, left_out, looked, sharing)
 
 
 def _listed(names: Sequence[str]) -> str:
