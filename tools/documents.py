@@ -28,7 +28,9 @@ from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.core.certificate import Guarantee, Proof
+from hedgerow.core.errors import HedgerowError
 from hedgerow.core.setting import Setting
+from hedgerow.deployment.manifest import check_deployable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.experiment import TextTable
 from hedgerow_papers.stored import stored
@@ -186,6 +188,22 @@ def statement(document: Path) -> str:
     return _text("$ hedgerow statement live\n" + printed)
 
 
+def not_deployable(document: Path) -> str:
+    """The algorithms that a deployment refuses, by reason."""
+    found: dict[str, list[str]] = {}
+    for name, spec in variants().items():
+        try:
+            check_deployable(
+                spec.build(replace(SETTING, family=spec.traits.family or SETTING.family))
+            )
+        except HedgerowError as refusal:
+            reason = (
+                str(refusal).partition(" cannot be deployed: ")[2] or str(refusal).partition(" ")[2]
+            )
+            found.setdefault(reason.rstrip("."), []).append(f"`{name}`")
+    return "\n".join(f"* {', '.join(names)}: {reason}." for reason, names in found.items())
+
+
 def contracts(document: Path) -> str:
     """What every algorithm must keep, one row for each contract."""
     rows = [(name, (check.__doc__ or "").splitlines()[0]) for name, check in CONTRACTS.items()]
@@ -208,6 +226,7 @@ MADE: dict[str, Callable[[Path], str]] = {
     "some_guarantees": some_guarantees,
     "statement": statement,
     "contracts": contracts,
+    "not_deployable": not_deployable,
     "hospitals": partial(stored_tables, "jacobsen2025-table1"),
     "figure3": partial(stored_tables, "zhang2024-figure3"),
     "figure4": partial(stored_tables, "zhang2024-figure4"),

@@ -344,7 +344,9 @@ def test_a_hospital_without_beds_must_not_report(engine: Any) -> None:
     beds[2, 1] = 0.0
     spec = WalkLeader(reports="silo", sized=True)
     gains = np.full((5, 2), 0.5)
-    with pytest.raises(InvalidValue, match=r"public size=0\.0 of a client that reports to be > 0"):
+    with pytest.raises(
+        InvalidValue, match=r"public size=0\.0 of a client that reports to be at least"
+    ):
         plays(spec, silo_game(gains, side=beds, reporting=reporting), engine)
     reporting[2, 1] = False
     assert len(plays(spec, silo_game(gains, side=beds, reporting=reporting), engine)) == 5

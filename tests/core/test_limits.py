@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,9 @@ def test_a_game_whose_sums_may_be_too_large_is_refused() -> None:
 
 
 def test_an_algorithm_without_ranges_is_refused_by_name() -> None:
-    sized = hr.WalkLeader(sized=True).build(hr.Setting(2, 3, 5))
+    exact = hr.WalkLeader(mu=inf).build(hr.Setting(2, 3, 5))
     with pytest.raises(hr.Unsupported, match="walk_leader does not say where the numbers of"):
-        sized.require_limits()
+        exact.require_limits()
 
 
 FORMS: dict[str, Any] = variants()

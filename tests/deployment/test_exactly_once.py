@@ -166,8 +166,8 @@ def test_a_loss_of_power(place: Path, built_once: None, game: str) -> None:
                 kept.append(place / f"image-{len(kept)}")
                 shutil.copytree(self.place(0), kept[-1])
 
-        def _step(self, client: int, losses: Any, present: Any, awake: Any) -> bool:
-            done = super()._step(client, losses, present, awake)
+        def _step(self, client: int, *game: Any, **more: Any) -> bool:
+            done = super()._step(client, *game, **more)
             if self._happens(0.2):
                 self.kill("server")  # it wants a hello from all, in the middle of a block
             if client == 0 and kept and self._happens(0.3):

@@ -145,7 +145,7 @@ def test_sleep_is_remembered(place: Path) -> None:
     study, learner = alone(place, features=("sleeping experts",))
     mask = [False, True, True]
     assert learner.predict(mask) in (1, 2)
-    with pytest.raises(InvalidValue, match="other experts awake"):
+    with pytest.raises(InvalidValue, match="other public information"):
         learner.predict([True, True, True])
     study.kill(0)
     again = study.learner(0)
@@ -154,7 +154,7 @@ def test_sleep_is_remembered(place: Path) -> None:
     with pytest.raises(InvalidValue, match="at least once True"):
         again.predict([False] * 3)
     _, plain = alone(place / "plain")
-    with pytest.raises(Unsupported, match="all experts are awake"):
+    with pytest.raises(Unsupported, match="no sleeping experts"):
         plain.predict(mask)
 
 

@@ -148,9 +148,9 @@ class TossesAgain(StudyClient):
             self._due = None
             return self._made(exchange)
 
-    def observe(self, reports: np.ndarray, found: bytes, target: bytes | None = None) -> None:
+    def observe(self, reports: np.ndarray, *rest: Any, **more: Any) -> None:
         self.__dict__["given"] = reports
-        super().observe(reports, found, target)
+        super().observe(reports, *rest, **more)
 
 
 def test_a_fresh_coin_on_retry_is_caught(tmp_path: Path) -> None:

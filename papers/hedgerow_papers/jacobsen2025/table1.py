@@ -25,7 +25,9 @@ after looking at these three states, so its figures are optimistic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf, sqrt
 from pathlib import Path
 from typing import Any
@@ -135,14 +137,14 @@ def _improved(state: str, mu: float) -> list[Entry]:
     return found
 
 
-def studies(quick: bool) -> dict[str, StudyConfig]:
+def studies(quick: bool, states: tuple[str, ...] = tuple(STATES)) -> dict[str, StudyConfig]:
     made = {}
-    for state, name in STATES.items():
+    for state in states:
         played = game(state, "fewest")
         hospitals, weeks = played.setting.clients, played.setting.rounds
         parts = (entries, trees, _improved)
         rows = [entry for mu in MUS for part in parts for entry in part(state, mu)]
-        title = f"{name}: {hospitals} hospitals, {weeks} weeks"
+        title = f"{STATES.get(state, state)}: {hospitals} hospitals, {weeks} weeks"
         made[state] = StudyConfig(title, played, tuple(rows), seeds=3 if quick else 100)
     return made
 
@@ -163,7 +165,7 @@ def random_learner(study: Study, mu: float) -> np.ndarray:
 
 
 def _cells(done: Studies) -> list[tuple[str, int, float]]:
-    return [(state, at, mu) for state in STATES for at, mu in enumerate(MUS) if state in done]
+    return [(state, at, mu) for state in done for at, mu in enumerate(MUS)]
 
 
 def judge(done: Studies) -> Verdict:
@@ -205,23 +207,39 @@ def judge(done: Studies) -> Verdict:
     return Verdict(judged(better), tuple(checks), _note(done, above), tables(done))
 
 
+def of_state(state: str) -> Experiment:
+    """The same for the hospitals of one state: shown, and judged only where the paper has it."""
+    own = partial(studies, states=(state,))
+    one = replace(
+        EXPERIMENT, id=f"{EXPERIMENT.id}-{state}", studies=own, draw=partial(draw, of=own)
+    )
+    if state in STATES:
+        return one
+    return replace(
+        one,
+        claim=f"no claim: the paper has no numbers for {state}",
+        judge=lambda done: Verdict(None, (), _note(done, []), tables(done)),
+    )
+
+
 def tables(done: Studies) -> tuple[TextTable, ...]:
     """Gains with their 95 % intervals, and as ratios with those of the paper in brackets."""
     all_of_it, own, ratios = [], [], []
     for state, at, mu in _cells(done):
-        study, (theirs, tree, _, best) = done[state], PUBLISHED[state][at]
+        study = done[state]
         ours, chosen = gains(study, META, mu), gains(study, best_learner(study, mu), mu)
-        start = (STATES[state], f"{mu:g}")
+        start = (STATES.get(state, state), f"{mu:g}")
         others = [gains(study, name, mu) for name in (LEADER, LEAST_NOISE, LEAST_REGRET)]
         all_of_it.append((*start, *(str(Estimate.of(x)) for x in (ours, *others, chosen))))
         if mu < inf:
             more = [gains(study, name, mu) for name in (OWN, MEAN)]
             times = (f"{Estimate.of(x)} ({Ratio.of(x, ours).value:.2f} times)" for x in more)
             own.append((*start, str(Estimate.of(ours)), *times))
-        share, over = (Ratio.of(ours, x).value for x in (chosen, others[1]))
-        ratios.append(
-            (*start, f"{share:.2f} ({theirs / best:.2f})", f"{over:.2f} ({theirs / tree:.2f})")
-        )
+        share, over = (f"{Ratio.of(ours, x).value:.2f}" for x in (chosen, others[1]))
+        if state in PUBLISHED:
+            theirs, tree, _, best = PUBLISHED[state][at]
+            share, over = f"{share} ({theirs / best:.2f})", f"{over} ({theirs / tree:.2f})"
+        ratios.append((*start, share, over))
     weeks = next(iter(done.values())).config.environment.setting.rounds
     where = ("state", "mu")
     return (
@@ -241,11 +259,11 @@ def tables(done: Studies) -> tuple[TextTable, ...]:
 
 def _note(done: Studies, above: list[tuple[str, float, bool]]) -> str:
     weeks = next(iter(done.values())).config.environment.setting.rounds
-    not_above = [f"{state} at mu = {mu:g}" for state, mu, better in above if not better]
-    notes = [
-        "RW-Meta is significantly above RW-FTPL"
-        + (f" except in {', '.join(not_above)}" if not_above else " everywhere")
-    ]
+    notes = []
+    if above:
+        not_above = [f"{state} at mu = {mu:g}" for state, mu, better in above if not better]
+        where = f" except in {', '.join(not_above)}" if not_above else " everywhere"
+        notes.append(f"RW-Meta is significantly above RW-FTPL{where}")
     for name in (ADDED, ABLATION):
         times = [
             Ratio.of(gains(done[s], name, mu), gains(done[s], META, mu)).value
@@ -271,7 +289,7 @@ def _note(done: Studies, above: list[tuple[str, float, bool]]) -> str:
     return "; ".join(notes)
 
 
-def draw(done: Studies, path: Path) -> None:
+def draw(done: Studies, path: Path, of: Callable[[bool], dict[str, StudyConfig]] = studies) -> None:
     from hedgerow_papers.jacobsen2025.gains import plot_levels
 
     panels, levels = {}, {}
@@ -301,7 +319,7 @@ def draw(done: Studies, path: Path) -> None:
         "Choosing the hospital with the largest share of COVID-19 patients",
         "mu (smaller is more private; inf: no noise)",
         "total gain",
-        footer(done, studies),
+        footer(done, of),
         levels,
     )
 
@@ -313,4 +331,5 @@ EXPERIMENT = Experiment(
     studies=studies,
     judge=judge,
     draw=draw,
+    of_state=of_state,
 )

@@ -16,7 +16,7 @@ from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream, digits
-from hedgerow.experiments.experiment import Check, claim_words
+from hedgerow.experiments.experiment import Check, Experiment, claim_words
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
 from hedgerow.experiments.reproduce import Outcome, Sent
@@ -41,6 +41,10 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer seeds; shown, but not judged by the full limits.")
     ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", help='Only this state, such as "OH", of data on hospitals.'),
+    ] = None,
     out: Out = None,
     workers: Workers = None,
     json: Json = False,
@@ -68,7 +72,7 @@ def reproduce(
             raise InvalidValue(f"Unknown experiment {unknown[0]!r}. {missing}")
         if all_:
             ERR.print(missing, markup=False)
-    experiments = [EXPERIMENTS[name] for name in names]
+    experiments = {name: _of_state(EXPERIMENTS[name], state) for name in names}
     if out is not None and len(experiments) > 1:
         raise InvalidValue(
             f"--out takes one experiment, got {len(experiments)}. Name one, or omit --out."
@@ -82,7 +86,7 @@ def reproduce(
     def here(name: str) -> Outcome:
         with progress_bar(name) as update:
             return run_experiment(
-                EXPERIMENTS[name],
+                experiments[name],
                 quick=quick or all_,
                 out=out,
                 workers=workers,
@@ -92,7 +96,7 @@ def reproduce(
     def done(name: str, outcome: Outcome) -> None:
         found[name] = outcome
         if not json:
-            _show(outcome, EXPERIMENTS[name].title, EXPERIMENTS[name].claim)
+            _show(outcome, experiments[name].title, experiments[name].claim)
 
     side_by_side(names, workers, here, partial(_elsewhere, quick or all_), done)
     outcomes = [found[name] for name in names]
@@ -101,6 +105,14 @@ def reproduce(
     if not all_ and any(outcome.status == "no-data" for outcome in outcomes):
         return 2
     return 1 if any(outcome.passed is False for outcome in outcomes) else 0
+
+
+def _of_state(experiment: Experiment, state: str | None) -> Experiment:
+    if state is None:
+        return experiment
+    if experiment.of_state is None:
+        raise InvalidValue(f"{experiment.id} has no data of states. Leave out --state.")
+    return experiment.of_state(state)
 
 
 def _elsewhere(quick: bool, name: str) -> Outcome:

@@ -157,8 +157,8 @@ def require_deployable(algorithm: Algorithm) -> None:
     """Raise NotApplicable unless the algorithm can be deployed as far as its roles decide."""
     if algorithm.certificate.trust not in ("central", "local"):
         raise NotApplicable(f"trust={algorithm.certificate.trust!r} cannot be deployed")
-    if algorithm.decider is not None:
-        raise NotApplicable("separate deciders cannot be deployed")
+    if algorithm.decider is not None or algorithm.needs:
+        raise NotApplicable("these games have no separate decider, and nothing public")
     try:
         algorithm.require_exact_noise()
     except HedgerowError as refusal:

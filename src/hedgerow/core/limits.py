@@ -70,12 +70,13 @@ class Range:
     exact: bool = True
 
     @classmethod
-    def noisy(cls, width: int) -> Range:
-        """The range of numbers with noise.
+    def noisy(cls, width: int, least: float = 1.0) -> Range:
+        """The range of numbers with noise, which may be divided by `least` or more.
 
         Secure noise takes values below 2^33 only and refuses larger draws, so their sum is in it.
         """
-        return cls(width, -2.0 * MOST_EXACT, 2.0 * MOST_EXACT, per_round=False, exact=False)
+        most = 2.0 * MOST_EXACT / least
+        return cls(width, -most, most, per_round=False, exact=False)
 
     def within(self, name: str, value: Any, rounds: int) -> Any:
         """Return the nearest value in the range; only a wrong number of numbers is refused.
@@ -220,9 +221,9 @@ class Numbers(Allowed):
     most: float
 
     @classmethod
-    def noisy(cls, width: int, clients: int) -> Numbers:
+    def noisy(cls, width: int, clients: int, least: float = 1.0) -> Numbers:
         """Sums of noisy uploads of all clients over a whole game (`Range.noisy`)."""
-        return cls(width, 2.0 * MOST_EXACT * clients * 2.0**40)
+        return cls(width, 2.0 * MOST_EXACT / least * clients * 2.0**40)
 
     def words(self, exchange: int) -> str:
         return f"{self.width} numbers of size <= {self.most:g}"

@@ -102,6 +102,14 @@ class SpanClient(Client, Protocol):
     def observe_many(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
 
 
+@runtime_checkable
+class ReportingClient(Client, Protocol):
+    """A client that only reports, `width` numbers in a round: a decider plays."""
+
+    @property
+    def width(self) -> int: ...
+
+
 class Server(Protocol):
     """The server sees the uploads, or only their sum, and sends broadcasts.
 

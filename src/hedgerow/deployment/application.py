@@ -8,7 +8,9 @@ The requests are the same in both forms, and each gets one reply:
 
 `predict` gives the play of the current round. It waits while an exchange waits for other clients.
 `observe` may be sent again after a crash: the losses of a round are counted once. Errors show no
-loss. Where forecasts are public and targets secret, "about" names the target.
+loss. Where forecasts are public and targets secret, "about" names the target. "reporting" says
+which clients report in this round, and "side" what is public about this client, where the study has
+that.
 
 Every user of the machine, and every page in a browser, can reach the port. So each request needs
 the token of the port, as `Authorization: Bearer TOKEN`. A browser gets it once, with the address of
@@ -88,7 +90,8 @@ class Application:
             raise InvalidValue(f"Unknown request {word!r}; {nearest(word, REQUESTS)}")
         with self._lock:
             if what == "predict":
-                play = self.learner.predict(request.get("awake")).tolist()
+                public = {key: request.get(key) for key in ("awake", "reporting")}
+                play = self.learner.predict(**public).tolist()
                 return {"round": self.learner.round, "play": play, "over": self.learner.over}
             return self._observe(request)
 
@@ -98,8 +101,9 @@ class Application:
             raise InvalidValue('"observe" needs "round", a whole number.')
         if absent is ("losses" in request):
             raise InvalidValue('"observe" needs either "losses" or "absent": true.')
-        losses, about = None if absent else request["losses"], request.get("about")
-        self.learner.observe(number, losses, about=about)
+        losses = None if absent else request["losses"]
+        public = {key: request.get(key) for key in ("about", "side")}
+        self.learner.observe(number, losses, **public)
         if self.learner.over:
             self.learner.finish()
         return {"round": self.learner.round, "over": self.learner.over}

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from hedgerow.core.block import Side
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.messages import InvalidMessage, decode, encode
@@ -36,6 +37,7 @@ from hedgerow.deployment.manifest import KEY, NOT_PRIVATE, Manifest, ManifestRef
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
+from hedgerow.engines.population import observe
 
 
 class Link(Protocol):
@@ -174,10 +176,12 @@ class StudyClient(ClientLedger):
         self._noise = PartyNoise(self.manifest.seed, noise or b"")
         self._mine = Watched(self._noise.client(self.index, len(self.manifest.roster)))
         if noise is not None:
-            self._game = self.saved_game(self.algorithm.client.state)
+            self._game = self.saved_game(self.algorithm)
             return
         with self._database.transaction("client start"):
-            self._game = Game(0, 0, wire.NONE, self.algorithm.client.start(self._mine))
+            start, decider = self.algorithm.client.start(self._mine), self.algorithm.decider
+            beside = None if decider is None else decider.start(self._mine)
+            self._game = Game(0, 0, wire.NONE, start, decider=beside)
             self._save(self._game)
 
     # -- exchanges ---------------------------------------------------------------------------------
@@ -394,7 +398,10 @@ class StudyClient(ClientLedger):
         if after["behind"] == exchange and self._rule.name == "drop":
             self._greeted = False  # ask how far the server is
         with self._database.hold("client answer"):
-            state = self.algorithm.client.receive(self._game.state, broadcast)
+            game, decider = self._game, self.algorithm.decider
+            state = self.algorithm.client.receive(game.state, broadcast)
+            if decider is not None:
+                after["decider"] = decider.receive(game.decider, broadcast)
             found, seal = wire.hash_of(reply), wire.seal_of(reply)
             self._database.execute(
                 "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
@@ -436,15 +443,16 @@ class StudyClient(ClientLedger):
         return self._game.play is not None
 
     @property
-    def awake(self) -> np.ndarray | None:
-        """The experts that were awake when this round was played; None: all."""
-        return self._game.awake
+    def mask(self) -> np.ndarray | None:
+        """The experts awake, or the clients reporting, when this round was played; None: all."""
+        return self._game.mask
 
-    def play(self, awake: np.ndarray | None = None) -> np.ndarray:
+    def play(self, mask: np.ndarray | None = None) -> np.ndarray:
         """Play this round, once `ready`; the same again until the losses come.
 
-        A play that draws noise is stored before it is returned, and so is one with sleeping
-        experts.
+        `mask` marks the experts that are awake or, where a decider plays, the clients that report.
+        The decider sees broadcasts and what is public, so every client plays for it. A play that
+        draws noise is stored before it is returned, and so is one with a mask.
         """
         game = self._game
         if game.play is not None:
@@ -452,18 +460,26 @@ class StudyClient(ClientLedger):
         if not self.ready or self.over:
             raise InvalidValue("An exchange is due, or the game is over. Call advance() first.")
         self._mine.used = False
-        context = Context(game.round, awake)
+        decider, role = self.algorithm.decider, self.algorithm.client
         try:
-            played, state = self.algorithm.client.play(game.state, context, self._mine)
+            if decider is None:
+                context = Context(game.round, mask)
+                played, state = role.play(game.state, context, self._mine)
+                after = {"state": state}
+            else:
+                context = Context(game.round, None, Side(None, mask))
+                played, state = decider.play(game.decider, context, self._mine)
+                after = {"decider": state}
             play = np.asarray(played)
-            if not self._mine.used and awake is None:
-                self._game = game._replace(state=state, play=play, awake=None, last=play)
+            after |= {"play": play, "mask": mask, "last": play}
+            if not self._mine.used and mask is None:
+                self._game = game._replace(**after)
                 return play
             with self._drawing("client play"):
                 if self._mine.used:
                     where = game.round.to_bytes(8, "little")
                     self.chain.add("play", where + wire.hash_of(array_bytes(play)))
-                self._set(state=state, play=play, awake=awake, last=play)
+                self._set(**after)
         except BaseException:
             self._database.close()  # noise may have been drawn: only the ledger knows what counts
             raise
@@ -492,11 +508,18 @@ class StudyClient(ClientLedger):
         secret = self.account.key.private_bytes_raw()
         return hmac.digest(secret, b"hedgerow reports\n" + self.study, "sha256")
 
-    def observe(self, reports: np.ndarray, found: bytes, target: bytes | None = None) -> None:
+    def observe(
+        self,
+        reports: np.ndarray,
+        found: bytes,
+        target: bytes | None = None,
+        side: Side | None = None,
+    ) -> None:
         """Take the reports of this round, after `play`; `found` is what `fingerprint_of` gave.
 
-        `target` is the `name_of` the target, where a record has one. It is answered once: the name
-        is stored with the answer, before the answer is sent.
+        `side` is what is public about this client in this round. `target` is the `name_of` the
+        target, where a record has one. It is answered once: the name is stored with the answer,
+        before the answer is sent.
 
         They survive the death of the process at once, and a loss of power with the next release,
         which is made here, in the same transaction, if this is the last round before it. An answer
@@ -512,12 +535,12 @@ class StudyClient(ClientLedger):
             )
         if self._last_before_release:
             with self._drawing("client release"):
-                self._observed(reports, found, target, save=False)
+                self._observed(reports, found, target, side, save=False)
                 due = self._made(game.exchange + 1)
             self._due = due
             return
         with self._database.transaction("client observation", durable=False):
-            self._observed(reports, found, target)
+            self._observed(reports, found, target, side)
 
     @property
     def _last_before_release(self) -> bool:
@@ -527,12 +550,17 @@ class StudyClient(ClientLedger):
         return self._greeted and game.behind is None and follows
 
     def _observed(
-        self, reports: np.ndarray, found: bytes, target: bytes | None, save: bool = True
+        self,
+        reports: np.ndarray,
+        found: bytes,
+        target: bytes | None,
+        side: Side | None,
+        save: bool = True,
     ) -> None:
         """The state after the reports of this round, inside a transaction."""
         game = self._game
         assert game.play is not None
-        state = self.algorithm.client.observe(game.state, reports, self._mine)
+        state = observe(self.algorithm.client, game.state, reports, self._mine, side)
         row = (game.round, found, array_bytes(game.play))
         self._database.execute("INSERT INTO inbox VALUES(?, ?, ?)", row)
         if target is not None:
@@ -543,7 +571,7 @@ class StudyClient(ClientLedger):
             round=game.round + 1,
             remaining=None if game.remaining is None else game.remaining - 1,
             play=None,
-            awake=None,
+            mask=None,
         )
 
     def finish(self) -> bool:

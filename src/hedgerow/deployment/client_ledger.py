@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import decode_state, encode_state
+from hedgerow.core.protocol import Algorithm
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
@@ -29,6 +30,7 @@ CREATE TABLE IF NOT EXISTS game(
     id INTEGER PRIMARY KEY CHECK(id = 0), round INTEGER NOT NULL, remaining INTEGER,
     exchange INTEGER NOT NULL, state BLOB NOT NULL, noise BLOB NOT NULL, play BLOB, awake BLOB,
     last BLOB, behind INTEGER);
+CREATE TABLE IF NOT EXISTS decider(id INTEGER PRIMARY KEY CHECK(id = 0), state BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS inbox(round INTEGER PRIMARY KEY, hash BLOB NOT NULL, play BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS answered(target BLOB PRIMARY KEY, round INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox(
@@ -45,9 +47,12 @@ class Game(NamedTuple):
     exchange: int
     state: Any
     play: np.ndarray | None = None  # of this round, if it is played
-    awake: np.ndarray | None = None  # the experts that were awake when it was played
+    mask: np.ndarray | None = (
+        None  # the experts awake, or the clients reporting, when it was played
+    )
     last: np.ndarray | None = None  # the last play shown
     behind: int | None = None  # the exchange of a late upload, until this client has caught up
+    decider: Any = None  # the state of the role that plays, if it is not the client
 
 
 class NotJoined(InvalidValue):
@@ -109,16 +114,20 @@ class ClientLedger:
         row = self._database.one("SELECT noise FROM game")
         return None if row is None else bytes(row[0])
 
-    def saved_game(self, state: type[Any]) -> Game:
-        """The saved game, whose algorithm keeps states of this type."""
+    def saved_game(self, algorithm: Algorithm) -> Game:
+        """The saved game of this algorithm."""
         row = self._database.one(
             "SELECT round, remaining, exchange, state, play, awake, last, behind FROM game"
         )
         assert row is not None
         number, remaining, exchange, kept, *arrays, behind = row
-        play, awake, last = map(_read_array, arrays)
-        found = decode_state(state, bytes(kept))
-        return Game(number, remaining, exchange, found, play, awake, last, behind)
+        play, mask, last = map(_read_array, arrays)
+        found, decider = decode_state(algorithm.client.state, bytes(kept)), None
+        if algorithm.decider is not None:
+            beside = self._database.one("SELECT state FROM decider")
+            assert beside is not None
+            decider = decode_state(algorithm.decider.state, bytes(beside[0]))
+        return Game(number, remaining, exchange, found, play, mask, last, behind, decider)
 
     def save(self, game: Game, noise: bytes) -> None:
         """Replace the saved game, inside a transaction."""
@@ -131,11 +140,14 @@ class ClientLedger:
                 encode_state(game.state),
                 noise,
                 None if game.play is None else array_bytes(game.play),
-                None if game.awake is None else array_bytes(game.awake),
+                None if game.mask is None else array_bytes(game.mask),
                 None if game.last is None else array_bytes(game.last),
                 game.behind,
             ),
         )
+        if game.decider is not None:
+            beside = encode_state(game.decider)
+            self._database.execute("REPLACE INTO decider VALUES(0, ?)", (beside,))
 
     def last_answer(self) -> tuple[bytes, bytes]:
         """The hash and the seal of the last answer; zeros if none has come."""

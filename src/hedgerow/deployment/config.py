@@ -152,6 +152,7 @@ class SettingTable:
 
     experts: int
     horizon: int
+    deciders: int | None = None
     family: str | None = None
     names: tuple[str, ...] | None = None
 
@@ -167,8 +168,8 @@ class ServeConfig:
     algorithm, choices
         The name of the algorithm and its choices.
     setting
-        Experts and rounds of the game, its family unless losses are in [0, 1], and names of the
-        experts, in order, if pages are to show them.
+        Experts and rounds of the game, 1 decider if a separate role plays, its family unless losses
+        are in [0, 1], and names of the experts, in order, if pages are to show them.
     file
         What the file of every client has, for `hedgerow client run --csv`.
     clients
@@ -199,6 +200,7 @@ class ServeConfig:
             choices=self.choices,
             experts=self.setting.experts,
             horizon=self.setting.horizon,
+            deciders=self.setting.deciders,
             family=self._family,
             names=self.setting.names,
             file=self.file,

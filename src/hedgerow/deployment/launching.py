@@ -25,6 +25,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.extras import needs
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
+from hedgerow.core.setting import LOSSES
 from hedgerow.core.transcript import Everything, Sink
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import StudyClient
@@ -100,13 +101,17 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
             continue
         environment = config.environment_of(entry)
         setting, features = environment.setting, environment.traits.features
-        family = {} if setting.family.linear else {"family": repr(setting.family)}
+        family = {} if setting.family == LOSSES else {"family": repr(setting.family)}
         made = ServeConfig(
             f"{config.title}: {entry.label}",
             row["name"],
             choices,
             SettingTable(
-                setting.experts, setting.rounds, **family, names=_expert_names(environment)
+                setting.experts,
+                setting.rounds,
+                setting.deciders,
+                **family,
+                names=_expert_names(environment),
             ),
             {f"client-{i + 1:03d}": f"{i + 1:064x}" for i in range(setting.clients)},
             features=tuple(feature.value for feature in features),
@@ -114,8 +119,6 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
         try:
             for feature in features - set(PLAYED):
                 raise Unsupported(f"{feature.value} cannot be deployed.")
-            if setting.deciders is not None:
-                raise Unsupported("Separate deciders cannot be deployed.")
             made.manifest({"server": "0" * 64, "sealing": "0" * PUBLIC})
         except HedgerowError as error:
             refusals.append(f"{entry.label}: {error}")
@@ -273,21 +276,35 @@ class Launch:
         self, block: Block, at: int, number: int, names: Sequence[str], environment: Environment
     ) -> np.ndarray:
         """One round of all clients: their plays."""
+        shown = {} if block.reporting is None else {"reporting": block.reporting[at].tolist()}
         asked = {
-            name: {"do": "predict"}
+            name: {"do": "predict", **shown}
             if block.awake is None
             else {"do": "predict", "awake": block.awake[at, i].tolist()}
             for i, name in enumerate(names)
         }
         replies = self.ask(asked)
+        here = block.present if block.reporting is None else block.reporting
+        sides = (
+            [{}] * len(names)
+            if block.side is None
+            else [{"side": side} for side in block.side[at].tolist()]
+        )
         losses = {
             name: {"absent": True}
-            if block.present is not None and not block.present[at, i]
-            else {"losses": block.reports[at, i].tolist(), **_about(environment, number, i)}
+            if here is not None and not here[at, i]
+            else {
+                "losses": block.reports[at, i].tolist(),
+                **_about(environment, number, i),
+                **sides[i],
+            }
             for i, name in enumerate(names)
         }
         self.ask({name: {"do": "observe", "round": number, **losses[name]} for name in names})
         plays = np.array([replies[name]["play"] for name in names])
+        if self.manifest.setting.get("deciders") is not None:  # every client plays for the decider
+            assert (plays == plays[0]).all(), "clients disagree about a public play"
+            return plays[:1]
         if block.present is not None:  # what an absent client would play does not count
             plays[~block.present[at]] = ABSENT if plays.ndim == 1 else 0
         return plays

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.block import charged, taken
+from hedgerow.core.block import Side, charged, taken
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
+from hedgerow.core.protocol import ReportingClient
 from hedgerow.core.turn import Turn
 from hedgerow.core.validate import numbers
 from hedgerow.deployment.client import StudyClient
@@ -90,7 +91,12 @@ class ClientLearner:
             client.algorithm, private, client.round, exchanges, client.remaining, switches_left=None
         )
 
-    def predict(self, awake: npt.ArrayLike | None = None, tries: int | None = None) -> np.ndarray:
+    def predict(
+        self,
+        awake: npt.ArrayLike | None = None,
+        tries: int | None = None,
+        reporting: npt.ArrayLike | None = None,
+    ) -> np.ndarray:
         """Return the play of this round: the number of an expert, or a point.
 
         Repeated calls give the same. If an exchange is due, it takes place first, and this waits
@@ -103,16 +109,19 @@ class ClientLearner:
             all.
         tries
             How often the server is called before `NoReply` is raised. None: until it answers.
+        reporting
+            Which clients report in this round, if the study allows that only some do; this is
+            public. None: all.
         """
         with self._turn.take():
             self._home.require("client of a study")
-            mask = None if awake is None else self._mask(awake)
+            mask = self._mask(awake, reporting)
             if self._client.over:
                 return np.array(self._client.last_play)
             if not self._client.played:
                 self._make_ready(tries)
-            elif mask is not None and not np.array_equal(mask, _or_all(self._client.awake, mask)):
-                raise InvalidValue("This round is already played with other experts awake.")
+            elif mask is not None and not np.array_equal(mask, _or_all(self._client.mask, mask)):
+                raise InvalidValue("This round is already played with other public information.")
             return np.array(self._client.play(mask))
 
     def _make_ready(self, tries: int | None) -> None:
@@ -128,6 +137,7 @@ class ClientLearner:
         losses: npt.ArrayLike | Mapping[str, float] | None,
         tries: int | None = None,
         about: str | None = None,
+        side: npt.ArrayLike | None = None,
     ) -> None:
         """Take the losses of all experts in a round, or the record of another loss family.
 
@@ -148,6 +158,9 @@ class ClientLearner:
             The name of the target, such as "Ohio, 2026-01-03", in a game of public forecasts and
             secret targets. A target is answered once: under another round, or with another value,
             the same name is refused.
+        side
+            What is public about this client in this round, such as its number of beds, if the
+            study has such side information.
         """
         ordered = self._ordered(losses) if isinstance(losses, Mapping) else losses
         given = None if ordered is None else numbers("losses", ordered)
@@ -155,7 +168,10 @@ class ClientLearner:
             self._home.require("client of a study")
             client = self._client
             target = self._target(about, given is None)
-            found = client.fingerprint_of(round_number, given, target)
+            public = self._public(side, given is None)
+            values = None if public is None else public.values
+            shown = given if given is None or values is None else np.concatenate([given, values])
+            found = client.fingerprint_of(round_number, shown, target)
             if round_number < client.round:
                 if round_number >= 0 and client.known(round_number) is None:
                     raise self._missed(round_number)
@@ -172,13 +188,13 @@ class ClientLearner:
                     f"Expected the losses of round {client.round}, got those of round "
                     f"{round_number}."
                 )
-            reports = self._checked(given)
+            reports = self._checked(given, public)
             if not client.played:
                 self._make_ready(tries)
                 if client.round != round_number:  # exchanges were closed meanwhile
                     raise self._missed(round_number)
                 client.play()
-            client.observe(reports, found, target)
+            client.observe(reports, found, target, public)
 
     def _ordered(self, losses: Mapping[str, float]) -> list[float]:
         """Losses by name in the order of the manifest; another set of names is refused."""
@@ -213,36 +229,68 @@ class ClientLearner:
             f"Go on with round {self._client.round}."
         )
 
-    def _mask(self, awake: npt.ArrayLike) -> np.ndarray:
-        mask, experts = np.array(awake), self._client.algorithm.setting.experts
-        if Feature.SLEEPING_EXPERTS not in self._client.manifest.plays:
-            raise Unsupported(
-                "In this study all experts are awake: its manifest has no sleeping experts. Leave "
-                "`awake` out."
-            )
-        if mask.shape != (experts,) or mask.dtype != np.bool_ or not mask.any():
-            raise InvalidValue(
-                f"Expected awake to be {experts} times True or False, at least once True."
-            )
-        return mask
+    def _mask(
+        self, awake: npt.ArrayLike | None, reporting: npt.ArrayLike | None
+    ) -> np.ndarray | None:
+        """The experts that are awake, or the clients that report; None: all."""
+        setting, found = self._client.algorithm.setting, None
+        for name, given, feature, count in (
+            ("awake", awake, Feature.SLEEPING_EXPERTS, setting.experts),
+            ("reporting", reporting, Feature.SOME_REPORT, setting.clients),
+        ):
+            if given is None:
+                continue
+            found = np.array(given)
+            if feature not in self._client.manifest.plays:
+                raise _without(feature, name)
+            if found.shape != (count,) or found.dtype != np.bool_:
+                raise InvalidValue(f"Expected {name} to be {count} times True or False.")
+            if name == "awake" and not found.any():
+                raise InvalidValue("Expected awake to be at least once True.")
+        return found
 
-    def _checked(self, given: Array | None) -> Array:
+    def _public(self, side: npt.ArrayLike | None, absent: bool) -> Side | None:
+        """What is public about this client in this round, as its algorithm takes it."""
+        plays, needs = self._client.manifest.plays, self._client.algorithm.needs
+        shown = None if Feature.SOME_REPORT not in plays else np.array(not absent)
+        if side is None:
+            if Feature.SIDE_INFORMATION in needs and not absent:
+                raise InvalidValue(
+                    'Give what is public about this client in this round, such as "side": [120].'
+                )
+            values = np.zeros(1) if Feature.SIDE_INFORMATION in needs else None
+            return None if values is None and shown is None else Side(values, shown)
+        if Feature.SIDE_INFORMATION not in plays:
+            raise _without(Feature.SIDE_INFORMATION, "side")
+        values = numbers("side", side)
+        if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+            raise InvalidValue("Expected side to be a list of finite numbers.")
+        return Side(values, shown)
+
+    def _checked(self, given: Array | None, side: Side | None) -> Array:
         """What the client's algorithm sees; refuse a wrong shape or range, without showing it.
 
         An absent client has zeros (`proofs/masks.md#absent-clients`).
         """
-        setting = self._client.algorithm.setting
+        algorithm, plays = self._client.algorithm, self._client.manifest.plays
+        setting, role = algorithm.setting, algorithm.client
+        wide = setting.family.record_width(setting.experts)
+        if algorithm.decider is not None and isinstance(role, ReportingClient):
+            wide = role.width
         if given is None:
-            if Feature.ABSENT_CLIENTS not in self._client.manifest.plays:
+            if not plays & {Feature.ABSENT_CLIENTS, Feature.SOME_REPORT}:
                 raise Unsupported(
                     "In this study no client may be absent: its manifest has no absent clients. "
                     "Report losses for every round."
                 )
-            return np.zeros(setting.family.record_width(setting.experts))
-        wide = setting.family.record_width(setting.experts)
+            return np.zeros(wide)
         if given.shape != (wide,):
             raise InvalidValue(f"Expected {wide} numbers for this round, got {given.shape}.")
-        awake = None if self._client.awake is None else self._client.awake[None]
+        if algorithm.decider is not None:  # ranges may differ between clients
+            mine = np.arange(setting.clients) == self._client.index
+            alone = np.where(mine[:, None], given, 0.0)
+            return taken(alone, setting, self.round, secret=True, reporting=mine)[mine][0]
+        awake = None if self._client.mask is None else self._client.mask[None]
         records = taken(given[None], setting, self.round, secret=True, awake=awake)
         play = None if awake is None else self._client.play()[None]
         return charged(records, awake, play)[0]
@@ -262,6 +310,12 @@ class ClientLearner:
     def close(self) -> None:
         """Close the ledger; the study goes on when it is opened again."""
         self._client.close()
+
+
+def _without(feature: Feature, name: str) -> Unsupported:
+    return Unsupported(
+        f"This study has no {feature.value}: its manifest does not name them. Leave `{name}` out."
+    )
 
 
 def _or_all(mask: np.ndarray | None, like: np.ndarray) -> np.ndarray:

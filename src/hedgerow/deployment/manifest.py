@@ -45,7 +45,8 @@ SEALED = 3
 """The first protocol whose uploads are sealed to the server."""
 LONGEST = 2**22
 """The most bytes of a manifest."""
-PLAYED = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
+GONE = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
+PLAYED = (*GONE, Feature.SIDE_INFORMATION, Feature.SOME_REPORT)
 """The features beyond the plain game that a deployment offers."""
 NOT_PRIVATE = "not private: the noise comes from a seed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -70,11 +71,13 @@ class Manifest:
     algorithm, choices
         The registered name and the choices, as in a study file.
     setting
-        `experts`, `horizon` and, unless losses are in [0, 1], `family`. `names` of the experts, in
+        `experts`, `horizon`, `deciders` if a separate role plays, at every client alike, and
+        `family` unless losses are in [0, 1]. `names` of the experts, in
         order, and `file`, what the file of every client has (`FileForm`), are optional and public.
         The number of clients is that of the roster.
     features
-        What goes beyond the plain game: "absent clients", "sleeping experts".
+        What goes beyond the plain game: "absent clients", "sleeping experts", "public side
+        information", "rounds in which only some clients report".
     closing
         What happens if a client is silent: "wait", or a rule that the algorithm supports.
     server
@@ -137,6 +140,7 @@ class Manifest:
         sealing: str,
         roster: Mapping[str, str],
         choices: Mapping[str, Any] | None = None,
+        deciders: int | None = None,
         family: str | None = None,
         names: Sequence[str] | None = None,
         file: FileForm | None = None,
@@ -150,7 +154,8 @@ class Manifest:
         among the choices (epsilon, delta, mu) are read as decimals and rounded down to
         floats, so that ten studies of 0.1 fit into a budget of 1.
         """
-        wide: dict[str, Any] = {} if family is None else {"family": family}
+        wide: dict[str, Any] = {} if deciders is None else {"deciders": deciders}
+        wide |= {} if family is None else {"family": family}
         wide |= {} if names is None else {"names": list(names)}
         wide |= {} if file is None else {"file": file.to_dict()}
         found = cls(
@@ -301,10 +306,10 @@ def _check_form(manifest: Manifest) -> None:
         expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
     needed = {"experts", "horizon"}
     expect(
-        needed <= set(manifest.setting) <= {*needed, "family", "names", "file"},
+        needed <= set(manifest.setting) <= {*needed, "deciders", "family", "names", "file"},
         "setting",
         sorted(manifest.setting),
-        f"to have {sorted(needed)}, and nothing else but family, names and file",
+        f"to have {sorted(needed)}, and nothing else but deciders, family, names and file",
     )
     names = manifest.setting.get("names")
     if names is not None:
@@ -385,19 +390,20 @@ def build(manifest: Manifest) -> Algorithm:
     """Build the algorithm from the choices, certified for exact noise, or refuse it by name."""
     spec = spec_of(manifest)
     size, family = manifest.setting, manifest.family
-    setting = Setting(len(manifest.roster), size["experts"], size["horizon"], family=family)
+    clients, deciders = len(manifest.roster), size.get("deciders")
+    setting = Setting(clients, size["experts"], size["horizon"], deciders, family)
     plays = manifest.plays
-    built = private_algorithm(spec, setting, *(feature in plays for feature in PLAYED))
-    check_deployable(built)
+    built = private_algorithm(spec, setting, *(feature in plays for feature in GONE))
+    check_deployable(built, plays)
     deployed = built.closed_by(rule_of(manifest.closing).name)
     return replace(deployed, certificate=with_public_mask(deployed.certificate, LEDGERS))
 
 
-def check_deployable(algorithm: Algorithm) -> None:
-    """Raise, by name, unless the algorithm can be deployed.
+def check_deployable(algorithm: Algorithm, plays: frozenset[Feature] = frozenset(PLAYED)) -> None:
+    """Raise, by name, unless the algorithm can be deployed in a game that has these features.
 
-    It needs a guarantee with central or local trust, exact noise, clients that play, and a range
-    for every upload.
+    It needs a guarantee with central or local trust, exact noise, a range for every upload, and
+    clients that play. A separate decider sees only what every client sees, so each plays for it.
 
     >>> from hedgerow.algorithms.baselines.hedge import Hedge
     >>> check_deployable(Hedge().build(Setting(2, 3, 10)))
@@ -417,10 +423,11 @@ def check_deployable(algorithm: Algorithm) -> None:
             f"trust={certificate.trust!r} needs secure aggregation, which is only simulated here; "
             "choose central or local"
         )
-    if algorithm.decider is not None:
-        refuse("separate deciders play in it, and only clients play in a deployment")
-    if algorithm.needs:
-        refuse(f"it needs {', '.join(sorted(feature.value for feature in algorithm.needs))}")
+    if algorithm.setting.deciders not in (None, 1):
+        refuse("in a deployment all clients play for one decider")
+    missing = sorted(feature.value for feature in algorithm.needs - plays)
+    if missing:
+        refuse(f"it needs features = {missing} in the study file")
     algorithm.require_exact_noise()
     algorithm.require_limits()
 

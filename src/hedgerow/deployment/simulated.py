@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.block import Block, check
+from hedgerow.core.block import Block, Side, check
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
@@ -287,12 +287,14 @@ class SimulatedStudy:
         losses: npt.NDArray[np.float64],
         present: np.ndarray | None = None,
         awake: np.ndarray | None = None,
+        side: Side | None = None,
         most_steps: int = 1_000_000,
     ) -> None:
         """Play all rounds (rounds, clients, experts); clients take steps in a random order.
 
         A party that dies is opened again, and its application feeds the round that the ledger
-        names.
+        names. `side` is what is public about the clients in all rounds; the records of those that
+        do not report are zeros.
         """
         clients = range(len(self.manifest.clients))
         open_ones, steps = set(clients), 0
@@ -308,7 +310,7 @@ class SimulatedStudy:
                     self._stepping = client
                     self._timer()
                     try:
-                        if self._step(client, losses, present, awake):
+                        if self._step(client, losses, present, awake, side):
                             open_ones.discard(client)
                     except Crash:
                         self.kill(client)
@@ -327,6 +329,7 @@ class SimulatedStudy:
         losses: npt.NDArray[np.float64],
         present: np.ndarray | None,
         awake: np.ndarray | None,
+        side: Side | None = None,
     ) -> bool:
         """One step of a client; return whether it has finished."""
         learner = self.learner(client)
@@ -335,10 +338,13 @@ class SimulatedStudy:
         if not learner.client.advance():
             return False
         at, family = learner.round, learner.client.algorithm.setting.family
-        learner.predict(None if awake is None else awake[at, client])
-        here = present is None or bool(present[at, client])
+        one = Side() if side is None else side.row(at)
+        learner.predict(None if awake is None else awake[at, client], reporting=one.reporting)
+        shown = present[at] if present is not None else one.reporting
+        here = shown is None or bool(shown[client])
         named = f"target {at}" if here and family.record.public else None
-        learner.observe(at, losses[at, client] if here else None, about=named)
+        public = None if one.values is None else one.values[client]
+        learner.observe(at, losses[at, client] if here else None, about=named, side=public)
         return False
 
     def violations(
@@ -346,6 +352,7 @@ class SimulatedStudy:
         losses: npt.NDArray[np.float64],
         present: np.ndarray | None = None,
         awake: np.ndarray | None = None,
+        side: Side | None = None,
     ) -> list[str]:
         """What is wrong after a game: nothing, unless something was released twice or lost.
 
@@ -353,7 +360,7 @@ class SimulatedStudy:
         """
         found = [*self._broken_promises()]
         if self.manifest.seed is not None and not rule_of(self.manifest.closing).may_close:
-            found += self._differences(losses, present, awake)
+            found += self._differences(losses, present, awake, side)
         return found
 
     def _broken_promises(self) -> Iterator[str]:
@@ -409,10 +416,13 @@ class SimulatedStudy:
         losses: npt.NDArray[np.float64],
         present: np.ndarray | None,
         awake: np.ndarray | None,
+        side: Side | None,
     ) -> Iterator[str]:
         algorithm, sink = rebuild(self.manifest), Everything()
         shown = losses if present is None else losses * present[..., None]
-        block = Block(shown, shown, awake, present)
+        charged = shown if algorithm.decider is None else shown.swapaxes(1, 2)
+        public = Side() if side is None else side
+        block = Block(charged, shown, awake, present, public.values, public.reporting)
         block = check(block, algorithm.setting, 0, len(losses))
         engine = Engine.in_process(algorithm, SeededNoise(self.manifest.seed or 0))
         first, run = engine.open()
@@ -447,6 +457,7 @@ def small_study(
     algorithm: str = "sparse_vector",
     choices: Mapping[str, Any] | None = None,
     seed: int | None = 0,
+    deciders: int | None = None,
     family: str | None = None,
     names: Sequence[str] | None = None,
     file: FileForm | None = None,
@@ -469,7 +480,7 @@ def small_study(
         The registered name and its choices.
     seed
         The seed of the noise; None: secure noise, and every account is charged.
-    family, names, file, features
+    deciders, family, names, file, features
         As in `Manifest`.
     budget
         The epsilon of every account; its delta is 0.001.
@@ -499,6 +510,7 @@ def small_study(
         choices=choices,
         experts=experts,
         horizon=horizon,
+        deciders=deciders,
         family=family,
         names=names,
         file=file,

@@ -120,6 +120,9 @@ class Experiment:
     resumable
         Whether every finished result is kept while the experiment runs, so that an interrupted one
         goes on where it stopped when it is started again: for experiments of many hours.
+    of_state
+        Takes two letters and returns the same experiment on the data of this state. None: it is not
+        about states.
     """
 
     id: str
@@ -130,6 +133,7 @@ class Experiment:
     draw: Callable[[Studies, Path], None]
     data: tuple[tuple[str, str], ...] = ()
     resumable: bool = False
+    of_state: Callable[[str], Experiment] | None = None
 
 
 def spent(algorithm: Algorithm) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.noisy_reports import gaussian_noise, noisy_reports
 from hedgerow.algorithms.walks import games
-from hedgerow.algorithms.walks.reports import SIZED_MOVE, NoisyReport
+from hedgerow.algorithms.walks.reports import LEAST_SIZE, SIZED_MOVE, NoisyReport
 from hedgerow.core.certificate import (
     OTHER_CLIENTS,
     Assumption,
@@ -223,11 +223,17 @@ class WalkSpec(AlgorithmSpec):
         )
 
     def ranges(self, setting: Setting, noise: GaussianNoise | None) -> dict[str, Range]:
-        """Return where honest reports lie; with sizes, which may be small, nothing is known."""
-        if noise is None or self.sized:
+        """Return where honest reports lie; without noise nothing is known."""
+        if noise is None:
             return {}
-        variance = Range(None, 0.0, float(np.square(noise.scale)), per_round=False, exact=False)
-        return {"values": Range.noisy(self.width(setting)), "variance": variance}
+        largest = float(np.square(noise.scale / self.least))
+        variance = Range(None, 0.0, largest, per_round=False, exact=False)
+        return {"values": Range.noisy(self.width(setting), self.least), "variance": variance}
+
+    @property
+    def least(self) -> float:
+        """The smallest number by which a report may be divided."""
+        return LEAST_SIZE if self.sized else 1.0
 
     def supports(self, setting: Setting) -> frozenset[Feature]:
         """Return the features of games that the reports allow.

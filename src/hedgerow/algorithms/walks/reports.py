@@ -24,6 +24,7 @@ from hedgerow.core.protocol import Context
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 MOST_SIZE = 2.0**10  # larger public sizes count as this one
+LEAST_SIZE = 2.0**-10  # smaller public sizes are refused
 SIZED_MOVE = 1 + Fraction(1, 2**10) + Fraction(1, 2**20) + Fraction(1, 2**32)
 """How far one person moves a number times its size: 1, and what rounding adds."""
 PIECE = 2**15  # numbers of noise in one piece of a fast path, so that it stays in the cache
@@ -97,10 +98,11 @@ class Reporter:
         if values is None or values.shape[-1] < 1:
             raise InvalidValue("Expected the public size of every client as side information.")
         given = np.asarray(values[..., 0])
-        if (shown & ~(given > 0)).any():
-            bad = float(given[shown & ~(given > 0)].flat[0])
+        small = shown & ~(given >= LEAST_SIZE)
+        if small.any():
             raise InvalidValue(
-                f"Expected the public size={bad!r} of a client that reports to be > 0. "
+                f"Expected the public size={float(given[small].flat[0])!r} of a client that "
+                f"reports to be at least {LEAST_SIZE}. "
                 "A client without a size must not report in this round (`reporting`)."
             )
         return np.asarray(np.where(shown, np.minimum(given, MOST_SIZE), 1.0)), shown

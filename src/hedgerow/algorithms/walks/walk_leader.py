@@ -71,11 +71,11 @@ class NoisySums(Broadcast):
         return self.sums
 
 
-def every_round(numbers: str, setting: Setting) -> dict[str, Allowed]:
+def every_round(numbers: str, setting: Setting, least: float = 1.0) -> dict[str, Allowed]:
     """What a server may send: a number for each expert in the field `numbers`, every round."""
     return {
         "rounds": Planned(Schedule(1)),
-        numbers: Numbers.noisy(setting.experts, setting.clients),
+        numbers: Numbers.noisy(setting.experts, setting.clients, least),
     }
 
 
@@ -365,7 +365,7 @@ class WalkLeader(WalkSpec):
                 combine="each" if self.silo else "sum",
                 closing=WAIT_ONLY if self.silo or self.trust == "distributed" else ANY_CLOSING,
             ),
-            broadcasts=Broadcasts(NoisySums, every_round("sums", setting)),
+            broadcasts=Broadcasts(NoisySums, every_round("sums", setting, self.least)),
             supports=self.supports(setting),
             needs=self.needs(setting),
             shortcuts=Shortcuts(Walk(client, decider, server, gains).advance),

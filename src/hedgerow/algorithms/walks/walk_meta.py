@@ -418,7 +418,7 @@ class WalkMeta(WalkSpec):
             decider=decider,
             certificate=self.certificate(setting, noise, ANNOUNCED),
             broadcasts=replace(
-                walk.broadcasts, kind=Forecast, limits=every_round("values", setting)
+                walk.broadcasts, kind=Forecast, limits=every_round("values", setting, self.least)
             ),
             shortcuts=replace(walk.shortcuts, advance=MetaWalk(client, decider, server).advance),
             claims=replace(
