@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from hedgerow.audits.case import RELEASES, AuditCase, changes
 from hedgerow.audits.cases.releases import expert_pairs, release_cases, worst_pair
 from hedgerow.core.certificate import Observer
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
 
 if TYPE_CHECKING:
     from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
@@ -26,8 +26,11 @@ CHOICES = {"every": 1, "reports": "each", "sensitivity": None}
 
 def cases(spec: TreeLeader | TreeHedge) -> tuple[AuditCase, ...]:
     """The null case, the record that is in most nodes, and too little noise, to be caught."""
-    rule = "finite: without noise nothing is protected, and there is nothing to audit"
-    expect(spec.mu != inf, "mu", spec.mu, rule)
+    if spec.mu == inf:
+        raise InvalidValue(
+            f"Expected mu={spec.mu!r} finite: without noise nothing is protected, and there is "
+            "nothing to audit."
+        )
     known = {part.name for part in fields(spec)}
     played = replace(spec, **{name: CHOICES[name] for name in CHOICES if name in known})
     algorithm = played.build(Setting(1, 2, ROUNDS))

@@ -7,9 +7,9 @@ from math import log, sqrt
 from typing import Any, ClassVar
 
 from hedgerow.core.certificate import Certificate
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
 from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow_papers.agarwal2017.tree_game import TreeGame
@@ -62,8 +62,11 @@ class AgarwalTreeLeader(TreeLeader):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = "to be one number: the paper has none that differs by round"
-        expect(not isinstance(self.sensitivity, tuple), "sensitivity", self.sensitivity, rule)
+        if isinstance(self.sensitivity, tuple):
+            raise InvalidValue(
+                f"Expected sensitivity={self.sensitivity!r} to be one number: the paper has none "
+                "that differs by round."
+            )
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(super().resolve(setting), name="agarwal2017_tree_leader")

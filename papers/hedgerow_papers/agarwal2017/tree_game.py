@@ -27,7 +27,7 @@ from hedgerow.core.certificate import (
     not_private,
     trusted_server,
 )
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Closing
 from hedgerow.core.losses import Gains
@@ -35,7 +35,7 @@ from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Part, Person, Unit
-from hedgerow.core.validate import check_budget, expect, positive
+from hedgerow.core.validate import check_budget, positive
 from hedgerow.privacy.budget import given_budget
 from hedgerow.running_sums.factorisation import UNIT
 from hedgerow.running_sums.lattice import LatticeEncoder
@@ -65,9 +65,12 @@ class TreeGame:
                 f"{setting}."
             )
         if isinstance(self.sensitivity, tuple):
-            rule = f"to have one number for each of {setting.rounds} rounds"
             length = len(self.sensitivity)
-            expect(length == setting.rounds, "the length of sensitivity", length, rule)
+            if length != setting.rounds:
+                raise InvalidValue(
+                    f"Expected the length of sensitivity={length!r} to have one number for each of "
+                    f"{setting.rounds} rounds."
+                )
 
     @property
     def silo(self) -> bool:
@@ -227,7 +230,8 @@ class TreeGame:
 
 def check_choices(reports: str, sensitivity: Sensitivity | None) -> None:
     """Refuse choices that no game has."""
-    expect(reports in get_args(Reports), "reports", reports, f"in {get_args(Reports)}")
+    if reports not in get_args(Reports):
+        raise InvalidValue(f"Expected reports={reports!r} in {get_args(Reports)}.")
     for number in sensitivity if isinstance(sensitivity, tuple) else (sensitivity,):
         if number is not None:
             positive("sensitivity", number)

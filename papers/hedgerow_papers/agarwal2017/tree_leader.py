@@ -28,6 +28,7 @@ from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Proof
 from hedgerow.core.environment import Feature
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.limits import Between, Broadcasts, Planned, Uploads
@@ -44,7 +45,7 @@ from hedgerow.core.protocol import (
 )
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, one_of
+from hedgerow.core.validate import at_least, one_of
 from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -165,18 +166,27 @@ class TreeLeader(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         fill_in_budget(self, DELTA)
-        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-        expect(self.delta != 0, "delta", self.delta, text)
+        if self.delta == 0:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
         one_of(self, aim=get_args(Aim))
         at_least("every", self.every, 1)
         if isinstance(self.sensitivity, list | np.ndarray):
             object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))
         check_choices(self.reports, self.sensitivity)
         own = isinstance(self.sensitivity, tuple)
-        rule = "to be True with aim='min_regret': its bound needs equal noise in every running sum"
-        expect(self.padding or self.aim == "min_noise", "padding", self.padding, rule)
-        rule = "to be False where sensitivity has a number for each round: noise differs by node"
-        expect(not (own and self.padding), "padding", self.padding, rule)
+        if not self.padding and self.aim != "min_noise":
+            raise InvalidValue(
+                f"Expected padding={self.padding!r} to be True with aim='min_regret': its bound "
+                "needs equal noise in every running sum."
+            )
+        if own and self.padding:
+            raise InvalidValue(
+                f"Expected padding={self.padding!r} to be False where sensitivity has a number for "
+                "each round: noise differs by node."
+            )
 
     def resolve(self, setting: Setting) -> Algorithm:
         schedule = Schedule.of(self.every, self.early)

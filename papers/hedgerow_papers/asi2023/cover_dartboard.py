@@ -26,6 +26,7 @@ from hedgerow.algorithms.shared.following import CurrentExpert, Follower, Follow
 from hedgerow.core.certificate import NO_CARRY_OVER, Certificate, Proof, no_carry_over
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Ball, length
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice, to_units
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.noise import Noise
@@ -34,7 +35,7 @@ from hedgerow.core.record import Record
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event
-from hedgerow.core.validate import at_least, check_budget, expect, positive
+from hedgerow.core.validate import at_least, check_budget, positive
 
 MOST_CELLS = 2**20  # of the grid
 CHUNK = 64  # rounds whose losses are computed at once
@@ -56,12 +57,11 @@ def ball_cover(radius: float, width: int, resolution: float) -> Array:
     if resolution >= radius:
         return np.zeros((1, width))
     count, cells = _grid(radius, width, resolution)
-    expect(
-        cells <= MOST_CELLS,
-        "resolution",
-        resolution,
-        f"to be larger: a grid in {width} dimensions would have {cells} > {MOST_CELLS} cells",
-    )
+    if not cells <= MOST_CELLS:
+        raise InvalidValue(
+            f"Expected resolution={resolution!r} to be larger: a grid in {width} dimensions would "
+            f"have {cells} > {MOST_CELLS} cells."
+        )
     steps = 2 * resolution / sqrt(width) * np.arange(-count, count + 1)
     axes = np.meshgrid(*[steps] * width, indexing="ij")
     grid = np.stack([axis.ravel() for axis in axes], -1).astype(np.float64)

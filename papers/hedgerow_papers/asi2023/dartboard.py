@@ -12,9 +12,9 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.certificate import Certificate
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
 from hedgerow.experiments.printed import Printed, printed_regret
 from hedgerow.privacy.curves import promise
 
@@ -29,7 +29,10 @@ def printed(
     one round of a shorter game in Corollaries 3 and 4.
     """
     experts, horizon = max(2, setting.experts), setting.rounds
-    expect(epsilon <= 1, "epsilon", epsilon, "<= 1 (Corollaries 3, 4 and 6 of Asi et al. 2023)")
+    if not epsilon <= 1:
+        raise InvalidValue(
+            f"Expected epsilon={epsilon!r} <= 1 (Corollaries 3, 4 and 6 of Asi et al. 2023)."
+        )
     if delta == 0:
         size, game = every or 1, horizon / (every or 1)
         p, name = game**-0.5, "Corollary 4"
@@ -47,18 +50,16 @@ def printed(
         most = tail ** (1 / 3) * game ** (-1 / 6) * log(experts) ** 0.5
         eta = size * p * epsilon / 40 if name == "Corollary 6" else p * min(epsilon / 2, most) / 20
     found = f"but {name} gives p = {p:.4g} in {game:.4g} rounds"
-    expect(
-        p <= LARGEST_CHANCE,
-        "delta" if delta > 0 else "horizon",
-        delta if delta > 0 else horizon,
-        f"to be {'smaller' if delta > 0 else 'larger'}: Theorems 2 and 5 need p <= 1/2, {found}",
-    )
-    expect(
-        eta < 0.5,
-        "epsilon",
-        epsilon,
-        f"to be smaller: Theorems 2 and 5 need eta < 1/2, but {name} gives eta = {eta:.4g}",
-    )
+    if not p <= LARGEST_CHANCE:
+        wrong = (
+            f"delta={delta!r} to be smaller" if delta > 0 else f"horizon={horizon!r} to be larger"
+        )
+        raise InvalidValue(f"Expected {wrong}: Theorems 2 and 5 need p <= 1/2, {found}.")
+    if not eta < 0.5:
+        raise InvalidValue(
+            f"Expected epsilon={epsilon!r} to be smaller: Theorems 2 and 5 need eta < 1/2, but "
+            f"{name} gives eta = {eta:.4g}."
+        )
     rate = -log1p(-eta) / (setting.clients * size)
     bound = eta * horizon + size * log(experts) / eta + 2 * horizon * exp(-game * p / 3)
     return with_chance(rate, p, Schedule(size), max(1, ceil(4 * game * p) - 1)), bound

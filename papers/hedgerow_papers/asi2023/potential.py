@@ -23,6 +23,7 @@ from hedgerow.algorithms.sparse_vector.selector import Selector, SelectorState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import (
     UNITS_PER_LOSS,
     Array,
@@ -36,7 +37,7 @@ from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.core.validate import at_least, between, check_budget
 from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
 from hedgerow.privacy.composition.steps import pure_sum
@@ -199,8 +200,8 @@ class AsiPotential(AlgorithmSpec):
         at_least("every", self.every, 1)
         if self.switches is not None:
             at_least("switches", self.switches, 1)
-        if self.threshold is not None:
-            expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
+        if self.threshold is not None and not 0 <= self.threshold < np.inf:
+            raise InvalidValue(f"Expected threshold={self.threshold!r} >= 0 and finite.")
         if self.rate is not None:
             between("rate", self.rate, SLOWEST, 1e3)
 
@@ -250,7 +251,8 @@ class AsiPotential(AlgorithmSpec):
             switches if self.delta == 0 else sqrt(switches * log(1 / self.delta))
         )
         rate = each / (56 * log(max(2, setting.rounds))) if self.rate is None else self.rate
-        expect(rate >= SLOWEST, "rate", rate, f">= {SLOWEST}")
+        if not rate >= SLOWEST:
+            raise InvalidValue(f"Expected rate={rate!r} >= {SLOWEST}.")
         threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
         selection = ExponentialMechanism("selection", 2 * rate)

@@ -36,6 +36,7 @@ from hedgerow.core.certificate import (
     trusted_server,
 )
 from hedgerow.core.convex import CrossEntropy, Huber, OnSimplex
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.limits import Between, Broadcasts, Planned, Range, Uploads
@@ -47,7 +48,7 @@ from hedgerow.core.replay import Replay
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit
-from hedgerow.core.validate import at_least, check_budget, expect, one_of
+from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import PureDP, Quoted
@@ -175,38 +176,43 @@ class FrankWolfe(AlgorithmSpec):
         )
         if self.trees is not None:
             at_least("trees", self.trees, 0)
-            expect(
-                self.trees <= MOST_TREES,
-                "trees",
-                self.trees,
-                f"<= {MOST_TREES}: there would be {2 ** (self.trees + 1) - 2} exchanges before one "
-                "round, more than engines allow",
-            )
+            if not self.trees <= MOST_TREES:
+                raise InvalidValue(
+                    f"Expected trees={self.trees!r} <= {MOST_TREES}: there would be "
+                    f"{2 ** (self.trees + 1) - 2} exchanges before one round, more than engines "
+                    "allow."
+                )
         self._check_noise()
 
     def _check_noise(self) -> None:
         chosen = self.report
-        expect(
-            chosen is None or not self._chooses,
-            "report",
-            chosen,
-            "only where vectors are released: with trust='local', or with noise='vertex'",
-        )
-        expect(
-            chosen in (None, "gaussian") or self.trust != "distributed",
-            "report",
-            chosen,
-            "to be 'gaussian' with trust='distributed': other noise has no shares",
-        )
+        if chosen is not None and self._chooses:
+            raise InvalidValue(
+                f"Expected report={chosen!r} only where vectors are released: with trust='local', "
+                "or with noise='vertex'."
+            )
+        if chosen not in (None, "gaussian") and self.trust == "distributed":
+            raise InvalidValue(
+                f"Expected report={chosen!r} to be 'gaussian' with trust='distributed': other "
+                "noise has no shares."
+            )
         gaussian = self.trust == "distributed" or chosen == "gaussian"
-        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-        expect(self.delta > 0 or not gaussian, "delta", self.delta, text)
+        if not self.delta > 0 and gaussian:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
         needless = self.delta > 0 and (self._chooses or chosen in ("k_norm", "laplace"))
-        text = "to be 0: only Gaussian noise spends a delta"
-        expect(not needless, "delta", self.delta, text)
+        if needless:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} to be 0: only Gaussian noise spends a delta."
+            )
         if self.honest is not None:
             shared = self.trust == "distributed"
-            expect(shared, "honest", self.honest, "only with trust='distributed'")
+            if not shared:
+                raise InvalidValue(
+                    f"Expected honest={self.honest!r} only with trust='distributed'."
+                )
             at_least("honest", self.honest, 1)
 
     @property
@@ -236,8 +242,11 @@ class FrankWolfe(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
             most = all_but_one(setting.clients)
-            text = f"<= {most} with clients={setting.clients}: a peer knows its own share"
-            expect(self.honest <= most, "honest", self.honest, text)
+            if not self.honest <= most:
+                raise InvalidValue(
+                    f"Expected honest={self.honest!r} <= {most} with clients={setting.clients}: a "
+                    "peer knows its own share."
+                )
         form = min((self.form(setting, law) for law in self.laws()), key=Form.worth)
         schedule = Schedule(form.plans, form.gradients, self.placement)
         exact = self.trust == "central"

@@ -16,8 +16,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import ndtr
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect, one_of, positive
+from hedgerow.core.validate import at_least, one_of, positive
 
 LATEST = 2**62  # rounds
 FINE = 128  # rounds up to here have an entry each; later entries are 1 % apart
@@ -105,7 +106,8 @@ class Delays:
 
     def __post_init__(self) -> None:
         at_least("experts", self.experts, 1)
-        expect(self.scale >= 0, "scale", self.scale, ">= 0")
+        if not self.scale >= 0:
+            raise InvalidValue(f"Expected scale={self.scale!r} >= 0.")
         positive("drift", self.drift)
         positive("tolerance", self.tolerance)
         one_of(self, rule=get_args(Rule))

@@ -10,8 +10,9 @@ from math import inf, isfinite, pi, sqrt, ulp
 import numpy as np
 import scipy  # its parts are imported when they are used: they are large
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.curves.base import Symmetric
 from hedgerow.privacy.search import closest
@@ -65,10 +66,13 @@ class GaussianMixture(Symmetric):
 
     def __post_init__(self) -> None:
         for mu, probability in self.parts:
-            expect(isfinite(mu) and mu >= 0, "mu", mu, ">= 0 and finite")
-            expect(0 < probability <= 1, "probability", probability, "in (0, 1]")
+            if not isfinite(mu) or not mu >= 0:
+                raise InvalidValue(f"Expected mu={mu!r} >= 0 and finite.")
+            if not 0 < probability <= 1:
+                raise InvalidValue(f"Expected probability={probability!r} in (0, 1].")
         total = sum((Fraction(probability) for _, probability in self.parts), Fraction(0))
-        expect(1 <= total < 1 + Fraction(1, 2**20), "sum of probabilities", float(total), "to be 1")
+        if not 1 <= total < 1 + Fraction(1, 2**20):
+            raise InvalidValue(f"Expected sum of probabilities={float(total)!r} to be 1.")
 
     @classmethod
     def of(cls, parts: Iterable[tuple[float, float]]) -> GaussianMixture:

@@ -28,7 +28,7 @@ from hedgerow.algorithms.walks.walk_leader import (
     leader,
 )
 from hedgerow.core.certificate import Assumption, Guarantee, Proof
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Gains, Linear
@@ -37,7 +37,7 @@ from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.curves.base import QUOTED_DELTA
 from hedgerow_papers.jacobsen2025.batch_sizes import size_law
 from hedgerow_papers.jacobsen2025.delays import Delays, Rule
@@ -219,7 +219,8 @@ class WalkBatches(WalkLeader):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(1e-12 <= self.tolerance <= 1e12, "tolerance", self.tolerance, "in [1e-12, 1e12]")
+        if not 1e-12 <= self.tolerance <= 1e12:
+            raise InvalidValue(f"Expected tolerance={self.tolerance!r} in [1e-12, 1e12].")
 
     def delays(self, setting: Setting) -> Delays:
         """Return the delays in this setting."""

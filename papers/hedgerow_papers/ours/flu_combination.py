@@ -15,12 +15,12 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, one_of
+from hedgerow.core.validate import at_least, one_of
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.recorded.combining import LARGEST_TARGET, Combining
 from hedgerow.environments.recorded.data import find
@@ -85,7 +85,8 @@ class FluCombination(Environment):
 
     def __post_init__(self) -> None:
         one_of(self, models=get_args(Models))
-        expect(self.ahead in (1, 2, 3, 4), "ahead", self.ahead, "in (1, 2, 3, 4)")
+        if self.ahead not in (1, 2, 3, 4):
+            raise InvalidValue(f"Expected ahead={self.ahead!r} in (1, 2, 3, 4).")
         at_least("liars", self.liars, 0)
         if self.answering is not None:
             at_least("answering", self.answering, 1)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.core.environment import Traits
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.environments.drawn.generated import Generated
 
 
@@ -53,14 +54,13 @@ class Heterogeneous(Generated):
         between("heterogeneity", self.heterogeneity, 0.0, 1.0)
         if self.clusters is not None:
             at_least("clusters", self.clusters, 1)
-            expect(
-                self.clusters <= self.clients,
-                "clusters",
-                self.clusters,
-                f"<= clients={self.clients}",
-            )
+            if not self.clusters <= self.clients:
+                raise InvalidValue(
+                    f"Expected clusters={self.clusters!r} <= clients={self.clients}."
+                )
         between("mean", self.mean, 0.0, 1.0)
-        expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
+        if not 0 <= self.gap <= self.mean:
+            raise InvalidValue(f"Expected gap={self.gap!r} in [0, mean={self.mean}].")
 
     @property
     def traits(self) -> Traits:

@@ -30,9 +30,10 @@ import numpy as np
 from hedgerow.algorithms.mixture.private_mixture import Mixture, PrivateMixture
 from hedgerow.core.combination import Combination
 from hedgerow.core.convex import AbsoluteError
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, one_of
+from hedgerow.core.validate import one_of
 from hedgerow.environments.drawn.examples import CHUNK, Chunked
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.evaluation.statistics import Estimate
@@ -74,9 +75,12 @@ class DifferentPlaces(Chunked):
 
     def __post_init__(self) -> None:
         one_of(self, kind=get_args(Kind))
-        expect(0 <= self.own <= 1, "own", self.own, "in [0, 1]")
-        expect(self.lasting is None or self.lasting >= 1, "lasting", self.lasting, ">= 1")
-        expect(self.horizon <= CHUNK, "horizon", self.horizon, f"<= {CHUNK}")
+        if not 0 <= self.own <= 1:
+            raise InvalidValue(f"Expected own={self.own!r} in [0, 1].")
+        if self.lasting is not None and not self.lasting >= 1:
+            raise InvalidValue(f"Expected lasting={self.lasting!r} >= 1.")
+        if not self.horizon <= CHUNK:
+            raise InvalidValue(f"Expected horizon={self.horizon!r} <= {CHUNK}.")
 
     @property
     def setting(self) -> Setting:

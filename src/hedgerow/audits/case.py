@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.environment import Environment
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.validate import expect, parameters
+from hedgerow.core.validate import parameters
 
 Verdict = Literal["holds", "violated", "inconclusive"]
 Method = Literal["exact ratio", "exact releases"]
@@ -73,14 +74,15 @@ class AuditCase:
         certificate = self.algorithm.certificate
         whole = certificate.guarantee(self.observer).curve
         if self.claim in (WHOLE, RELEASES) and self.certified != whole:
-            rule = (
-                f"to name a part: the {self.observer.value} is certified {whole.words()},"
-                f" not {self.certified.words()}"
+            raise InvalidValue(
+                f"Expected claim={self.claim!r} to name a part: the {self.observer.value} is "
+                f"certified {whole.words()}, not {self.certified.words()}."
             )
-            expect(False, "claim", self.claim, rule)
-        if self.claim == RELEASES:
-            rule = f"to name something else: the proof of {self.algorithm.name} adds up no releases"
-            expect(certificate.composition != "joint", "claim", self.claim, rule)
+        if self.claim == RELEASES and certificate.composition == "joint":
+            raise InvalidValue(
+                f"Expected claim={self.claim!r} to name something else: the proof of "
+                f"{self.algorithm.name} adds up no releases."
+            )
 
 
 def changes(requested: Any, played: Any) -> dict[str, Any]:

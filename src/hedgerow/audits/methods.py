@@ -8,8 +8,9 @@ from math import inf
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.search import closest
 
 
@@ -48,7 +49,8 @@ def exact_epsilon(pairs: Sequence[tuple[float, float]], delta: float = 0.0) -> f
     at_least("transcripts", len(pairs), 1)
     between("delta", delta, 0.0, 1.0)
     logs = np.array(pairs, float)
-    expect(not np.isnan(logs).any(), "log-likelihoods", "nan", "to be numbers")
+    if np.isnan(logs).any():
+        raise InvalidValue("Expected log-likelihoods to be numbers, got nan.")
     possible = logs[(logs > -inf).any(axis=1)]
     if not len(possible):
         return None

@@ -19,7 +19,7 @@ from hedgerow.core.losses import (
     require_family,
 )
 from hedgerow.core.record import Record
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,10 @@ class Batch(Family):
         require_family(self.of)
         at_least("size", self.size, 1)
         plain = not self.of.linear and not isinstance(self.of, Batch)
-        expect(plain, "of", self.of, "to be a family of single records with a curved charge")
+        if not plain:
+            raise InvalidValue(
+                f"Expected of={self.of!r} to be a family of single records with a curved charge."
+            )
 
     @property
     def domain(self) -> Domain:

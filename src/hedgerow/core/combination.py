@@ -27,7 +27,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import EPS, Clipped, Family, Move, Norm, Rounding, finite, refuse
 from hedgerow.core.record import Record, secret_target
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import positive
 
 ABSOLUTE = AbsoluteError()
 
@@ -159,11 +159,14 @@ class QuantileCombination(PublicForecasts):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
-        expect(len(self.levels) > 0, "levels", self.levels, "to have at least one number")
+        if len(self.levels) == 0:
+            raise InvalidValue(f"Expected levels={self.levels!r} to have at least one number.")
         for level in self.levels:
-            expect(0 < level < 1, "level", level, "in (0, 1)")
+            if not 0 < level < 1:
+                raise InvalidValue(f"Expected level={level!r} in (0, 1).")
         rising = all(a < b for a, b in zip(self.levels, self.levels[1:], strict=False))
-        expect(rising, "levels", self.levels, "to rise")
+        if not rising:
+            raise InvalidValue(f"Expected levels={self.levels!r} to rise.")
         positive("feature_norm", self.feature_norm)
         positive("target", self.target)
 

@@ -30,7 +30,7 @@ from hedgerow.core.losses import (
     refuse,
 )
 from hedgerow.core.record import Record, distribution, example
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import positive
 
 LEAST_FLOOR = 1e-4  # smaller floors make charges so steep that no optimum can be certified
 SLACK = 1e-12  # relative: what rounding may add to a norm or a sum that is just allowed
@@ -328,7 +328,8 @@ class Pinball(OfResidual):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(0 < self.quantile < 1, "quantile", self.quantile, "in (0, 1)")
+        if not 0 < self.quantile < 1:
+            raise InvalidValue(f"Expected quantile={self.quantile!r} in (0, 1).")
 
     @property
     def slopes(self) -> tuple[float, float]:
@@ -501,7 +502,8 @@ class CrossEntropy(Family):
 
     def __post_init__(self) -> None:
         positive("floor", self.floor)
-        expect(self.floor >= LEAST_FLOOR, "floor", self.floor, f">= {LEAST_FLOOR:g}")
+        if not self.floor >= LEAST_FLOOR:
+            raise InvalidValue(f"Expected floor={self.floor!r} >= {LEAST_FLOOR:g}.")
 
     @property
     def domain(self) -> Simplex:
@@ -573,7 +575,10 @@ class Weighted(Family):
         if not isinstance(self.of, self.kinds):
             *able, last = (kind.__name__ for kind in self.kinds)
             raise InvalidValue(f"Expected {', '.join(able)} or {last}, got {self.of!r}.")
-        expect(self.of.radius >= 1, "radius", self.of.radius, ">= 1 with points of the simplex")
+        if not self.of.radius >= 1:
+            raise InvalidValue(
+                f"Expected radius={self.of.radius!r} >= 1 with points of the simplex."
+            )
 
     @property
     def domain(self) -> Simplex:

@@ -17,7 +17,6 @@ from hedgerow.core.domain import Domain, Simplex
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, check_unit_range, round_to_lattice
 from hedgerow.core.record import LOSS_VECTOR, Record, gain_vector
-from hedgerow.core.validate import expect
 
 Norm = Literal["l1", "l2", "linf"]
 Move = Literal["l1", "l2"]
@@ -341,26 +340,29 @@ class Gains(Family):
             numbers = given if isinstance(given, tuple) else (given,)
             for number in numbers:
                 real = isinstance(number, int | float) and not isinstance(number, bool)
-                expect(
-                    real and isfinite(number) and abs(number) <= MOST_GAIN,
-                    name,
-                    number,
-                    f"to be a number in [{-MOST_GAIN:g}, {MOST_GAIN:g}]; choose a larger unit",
-                )
-            expect(len(numbers) > 0, name, given, "to have one number for each expert")
-        if isinstance(self.low, tuple) and isinstance(self.high, tuple):
-            expect(
-                len(self.low) == len(self.high),
-                "high",
-                self.high,
-                f"to have as many numbers as low={self.low!r}",
+                if not real or not isfinite(number) or not abs(number) <= MOST_GAIN:
+                    raise InvalidValue(
+                        f"Expected {name}={number!r} to be a number in [{-MOST_GAIN:g}, "
+                        f"{MOST_GAIN:g}]; choose a larger unit."
+                    )
+            if len(numbers) == 0:
+                raise InvalidValue(f"Expected {name}={given!r} to have one number for each expert.")
+        if (
+            isinstance(self.low, tuple)
+            and isinstance(self.high, tuple)
+            and len(self.low) != len(self.high)
+        ):
+            raise InvalidValue(
+                f"Expected high={self.high!r} to have as many numbers as low={self.low!r}."
             )
         low, high = np.broadcast_arrays(np.atleast_1d(self.low), np.atleast_1d(self.high))
         empty = np.ceil(low * UNITS_PER_LOSS) > np.floor(high * UNITS_PER_LOSS)
         if empty.any():
             at = int(empty.argmax())
-            rule = f"<= high={float(high[at])!r}, with a multiple of 2^-20 between"
-            expect(False, "low", float(low[at]), rule)
+            raise InvalidValue(
+                f"Expected low={float(low[at])!r} <= high={float(high[at])!r}, with a multiple of "
+                "2^-20 between."
+            )
 
     @property
     def experts(self) -> int | None:

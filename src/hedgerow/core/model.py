@@ -21,7 +21,7 @@ from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Clipped, Family, Move, Norm, Rounding, finite, refuse
 from hedgerow.core.record import Record, example
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 
 Example = tuple[Any, Any]
 LARGEST = 100.0  # the default largest charge
@@ -94,11 +94,9 @@ class Model(Family):
                 positive(name, getattr(self, name))
         if self.classes is not None:
             at_least("classes", self.classes, 2)
-        rule = "to be a shape, such as (4,)"
-        expect(isinstance(self.features, tuple | list), "features", self.features, rule)
-        shape = tuple(self.features)
-        whole = all(isinstance(n, int) and n >= 1 for n in shape)
-        expect(bool(shape) and whole, "features", self.features, rule)
+        shape = tuple(self.features) if isinstance(self.features, tuple | list) else ()
+        if not shape or not all(isinstance(n, int) and n >= 1 for n in shape):
+            raise InvalidValue(f"Expected features={self.features!r} to be a shape, such as (4,).")
         object.__setattr__(self, "features", shape)
         leaves, kind = jax.tree.flatten(self.params, is_leaf=_is_numbers)
         arrays = [np.asarray(leaf) for leaf in leaves]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hedgerow.core.certificate import Proof
-from hedgerow.core.validate import expect, one_of
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import one_of
 
 # losses are drawn in every round from one law, independently of other rounds and clients; fixed in
 # advance; or chosen by an adversary that sees the past plays
@@ -27,7 +28,8 @@ class RegretBound:
     proof: Proof
 
     def __post_init__(self) -> None:
-        expect(self.value >= 0, "value", self.value, ">= 0")
+        if not self.value >= 0:
+            raise InvalidValue(f"Expected value={self.value!r} >= 0.")
         one_of(self, covers=ADVERSARIES)
 
     @property

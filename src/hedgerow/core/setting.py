@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import MOST_EXACT, MOST_LOSSES
 from hedgerow.core.losses import Family, Linear, require_family
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 
 LOSSES = Linear()
 
@@ -53,8 +53,10 @@ class Setting:
         if self.horizon is not None:
             at_least("horizon", self.horizon, 1)
             losses = max(self.clients, self.players) * self.horizon
-            most = f"<= {MOST_LOSSES} (64-bit sums)"
-            expect(losses <= MOST_LOSSES, "clients * horizon", losses, most)
+            if not losses <= MOST_LOSSES:
+                raise InvalidValue(
+                    f"Expected clients * horizon={losses!r} <= {MOST_LOSSES} (64-bit sums)."
+                )
         if self.deciders is not None:
             at_least("deciders", self.deciders, 1)
 
@@ -103,12 +105,11 @@ class Setting:
         if not self.family.linear:
             return
         most = self.clients * rounds * max(1.0, *map(abs, self.family.bounds))
-        expect(
-            most < MOST_EXACT,
-            "clients * rounds * largest record",
-            most,
-            f"< {MOST_EXACT} for secure noise (exact sums)",
-        )
+        if not most < MOST_EXACT:
+            raise InvalidValue(
+                f"Expected clients * rounds * largest record={most!r} < {MOST_EXACT} for secure "
+                "noise (exact sums)."
+            )
 
     def admits(self, game: Setting) -> bool:
         """Whether an algorithm built for this setting can play a game: a horizon may be open."""

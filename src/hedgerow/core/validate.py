@@ -33,18 +33,21 @@ def expect(holds: bool, name: str, value: object, rule: str) -> None:
 def positive(name: str, value: float) -> None:
     """Require a positive finite number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    expect(number and math.isfinite(value) and value > 0, name, value, "> 0 and finite")
+    if not (number and math.isfinite(value) and value > 0):
+        raise InvalidValue(f"Expected {name}={value!r} > 0 and finite.")
 
 
 def between(name: str, value: float, low: float, high: float) -> None:
     """Require low <= value <= high."""
-    expect(low <= value <= high, name, value, f"in [{low}, {high}]")
+    if not low <= value <= high:
+        raise InvalidValue(f"Expected {name}={value!r} in [{low}, {high}].")
 
 
 def at_least(name: str, value: int, low: int) -> None:
     """Require a whole number that is at least `low`."""
     whole = isinstance(value, int) and not isinstance(value, bool)
-    expect(whole and value >= low, name, value, f"to be a whole number >= {low}")
+    if not (whole and value >= low):
+        raise InvalidValue(f"Expected {name}={value!r} to be a whole number >= {low}.")
 
 
 def one_of(thing: object, **options: tuple[object, ...]) -> None:
@@ -57,8 +60,10 @@ def one_of(thing: object, **options: tuple[object, ...]) -> None:
     hedgerow.core.errors.InvalidValue: Expected trust='some' in ('central', 'local').
     """
     for name, allowed in options.items():
-        words = tuple(word for word in allowed if word is not None)
-        expect(getattr(thing, name) in allowed, name, getattr(thing, name), f"in {words}")
+        value = getattr(thing, name)
+        if value not in allowed:
+            words = tuple(word for word in allowed if word is not None)
+            raise InvalidValue(f"Expected {name}={value!r} in {words}.")
 
 
 def numbers(what: str, values: object, gaps: bool = False) -> Array:
@@ -119,7 +124,8 @@ def check_budget(epsilon: float, delta: float = 0.0) -> None:
     """
     positive("epsilon", epsilon)
     between("epsilon", epsilon, 1e-6, 1e6)
-    expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
+    if not 0 <= delta < 1:
+        raise InvalidValue(f"Expected delta={delta!r} in [0, 1).")
 
 
 def parameters(thing: object) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink, Traffic
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.engines.alone import Alone, own_seed
 from hedgerow.engines.loop import Engine, WholeGame
 from hedgerow.engines.summed import play_sums
@@ -52,7 +52,8 @@ def make_engine(
 ) -> Engine | WholeGame:
     """Return the engine of that name that plays losses one by one, for these sinks."""
     drivers = ("vectorised", "in_process")
-    expect(name in drivers, "engine", name, f"in {drivers}, which play losses one by one")
+    if name not in drivers:
+        raise InvalidValue(f"Expected engine={name!r} in {drivers}, which play losses one by one.")
     if name == "in_process":
         return Engine.in_process(algorithm, source)
     game, watched = algorithm.shortcuts.resident, any(sink.wants_messages for sink in sinks)
@@ -174,12 +175,11 @@ def simulate_together(
     for player in players:
         require_fit(player.algorithm, environment, player.alone)
     single = traits.sees_plays or noise is not None or engine == "summed"
-    expect(
-        len(players) == 1 or not single,
-        "players",
-        len(players),
-        "to be 1: losses that react to the plays, a noise source and sums serve one algorithm",
-    )
+    if len(players) != 1 and single:
+        raise InvalidValue(
+            f"Expected players={len(players)!r} to be 1: losses that react to the plays, a noise "
+            "source and sums serve one algorithm."
+        )
     at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
     if isinstance(noise, SecureNoise):
@@ -249,7 +249,8 @@ def _driver(
     if not player.alone:
         source = _seeded(seed, rounds) if noise is None else noise
         return make_engine(engine, player.algorithm, source, fused, player.sinks)
-    expect(noise is None, "noise", noise, "to be None where clients are alone")
+    if noise is not None:
+        raise InvalidValue(f"Expected noise={noise!r} to be None where clients are alone.")
     sources = [_seeded(own_seed(seed, client), rounds) for client in range(clients)]
     return Alone(tuple(make_engine(engine, player.algorithm, each, fused) for each in sources))
 
@@ -291,8 +292,8 @@ def _played(setting: Setting, rounds: int | None) -> int:
     if rounds is None:
         return setting.rounds
     at_least("rounds", rounds, 1)
-    if setting.horizon is not None:
-        expect(rounds <= setting.horizon, "rounds", rounds, f"<= horizon={setting.horizon}")
+    if setting.horizon is not None and not rounds <= setting.horizon:
+        raise InvalidValue(f"Expected rounds={rounds!r} <= horizon={setting.horizon}.")
     return rounds
 
 

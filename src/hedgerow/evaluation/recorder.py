@@ -31,7 +31,7 @@ import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.environment import fingerprint_of
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import (
     MOST_LOSSES,
     UNITS_PER_LOSS,
@@ -44,7 +44,6 @@ from hedgerow.core.losses import Family, common_plays
 from hedgerow.core.plays import Plays, charges
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink
-from hedgerow.core.validate import expect
 from hedgerow.evaluation.best_point import BestPoint, best_point
 from hedgerow.evaluation.best_sequence import BestSequence
 from hedgerow.evaluation.following import Following
@@ -188,8 +187,11 @@ class Recorder(Sink):
         self.linear = family.linear
         if family.gains:
             largest = setting.players * horizon * max(map(abs, family.bounds))
-            rule = f"<= {MOST_LOSSES} (64-bit sums)"
-            expect(largest <= MOST_LOSSES, "clients * horizon * largest gain", largest, rule)
+            if not largest <= MOST_LOSSES:
+                raise InvalidValue(
+                    f"Expected clients * horizon * largest gain={largest!r} <= {MOST_LOSSES} "
+                    "(64-bit sums)."
+                )
         self.switches = tuple(switches)
         few = min(points, horizon)
         grid = np.linspace(horizon / few, horizon, few).round().astype(np.int64)

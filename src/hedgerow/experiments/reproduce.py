@@ -13,9 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from hedgerow.core.errors import HedgerowError, Interrupted, MissingData
+from hedgerow.core.errors import HedgerowError, Interrupted, InvalidValue, MissingData
 from hedgerow.core.extras import needs
-from hedgerow.core.validate import expect
 from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
@@ -167,7 +166,8 @@ def _reproduce(
     with fresh_folder(out, experiment.id) as folder:
         configs, studies = experiment.studies(quick), {}
         for name in configs:  # before hours of work
-            expect(Path(name).name == name, "study", name, "to be the name of one folder")
+            if Path(name).name != name:
+                raise InvalidValue(f"Expected study={name!r} to be the name of one folder.")
         now = identity(configs)
         origin = {
             "format": FORMAT,

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
@@ -92,22 +92,18 @@ class Budget:
                 f"{named}."
             )
         positive(given[0], getattr(self, given[0]))
-        expect(getattr(self, given[0]) <= LARGEST, given[0], getattr(self, given[0]), "<= 2^60")
+        if not getattr(self, given[0]) <= LARGEST:
+            raise InvalidValue(f"Expected {given[0]}={getattr(self, given[0])!r} <= 2^60.")
         if self.epsilon is None:
-            expect(
-                self.delta is None,
-                "delta",
-                self.delta,
-                f"to be absent with {given[0]}: only epsilon has a delta",
-            )
+            if self.delta is not None:
+                raise InvalidValue(
+                    f"Expected delta={self.delta!r} to be absent with {given[0]}: only epsilon has "
+                    "a delta."
+                )
         else:
             object.__setattr__(self, "delta", 0.0 if self.delta is None else self.delta)
-            expect(
-                isfinite(self.failure) and 0 <= self.failure < 1,
-                "delta",
-                self.delta,
-                ">= 0 and < 1",
-            )
+            if not isfinite(self.failure) or not 0 <= self.failure < 1:
+                raise InvalidValue(f"Expected delta={self.delta!r} >= 0 and < 1.")
 
     @property
     def kind(self) -> Literal["epsilon", "mu", "rho"]:
@@ -215,12 +211,17 @@ def cost_of(event: str, value: float, delta: float = 0.0) -> PrivacyCurve:
     hedgerow.core.errors.InvalidValue: Expected event='shuffled' to be one of pure, bounded_range,
     concentrated, gaussian.
     """
-    expect(event in EVENTS, "event", event, f"to be one of {', '.join(EVENTS)}")
+    if event not in EVENTS:
+        raise InvalidValue(f"Expected event={event!r} to be one of {', '.join(EVENTS)}.")
     if value != 0 or isinstance(value, bool):
         positive(f"the cost {event}", value)
     if delta != 0:
-        expect(event == "pure", "delta", delta, f"to be absent with {event}: only pure has a delta")
-        expect(0 < delta < 1, "delta", delta, ">= 0 and < 1")
+        if event != "pure":
+            raise InvalidValue(
+                f"Expected delta={delta!r} to be absent with {event}: only pure has a delta."
+            )
+        if not 0 < delta < 1:
+            raise InvalidValue(f"Expected delta={delta!r} >= 0 and < 1.")
         return ApproximateDP(value, delta)
     return (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP)[EVENTS.index(event)](value)
 
@@ -245,7 +246,8 @@ def steps_of(cost: PrivacyCurve) -> Steps:
     if not isinstance(cost, Composed):
         return ((cost, 1),)
     parts, kind = cost.composed_of(), type(cost).__name__
-    expect(len(parts) > 0, f"the steps of {kind}", parts, "to be at least one")
+    if len(parts) == 0:
+        raise InvalidValue(f"Expected the steps of {kind}={parts!r} to be at least one.")
     for part, times in parts:
         at_least(f"the count of a step ({part.words()}) of {kind}", times, 1)
     return tuple((step, count * times) for part, times in parts for step, count in steps_of(part))
@@ -261,8 +263,10 @@ def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
     event, value = event_of(cost)
     # tested here first, so that the message is not built for every release
     if not 0 <= value <= LARGEST:
-        expect(isfinite(value) and value >= 0, f"the cost {event}", value, ">= 0 and finite")
-        expect(value <= LARGEST, f"the cost {event}", value, "<= 2^60")
+        if not isfinite(value) or not value >= 0:
+            raise InvalidValue(f"Expected the cost {event}={value!r} >= 0 and finite.")
+        if not value <= LARGEST:
+            raise InvalidValue(f"Expected the cost {event}={value!r} <= 2^60.")
     top, bottom = float(value).as_integer_ratio()
     if event in ("pure", "bounded_range"):
         linear = whole_units(top, bottom)

@@ -14,7 +14,7 @@ from math import inf, isfinite, log1p, nextafter, sqrt
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.rounding import root_down, round_down, round_up
-from hedgerow.core.validate import at_least, between, expect, positive
+from hedgerow.core.validate import at_least, between, positive
 from hedgerow.privacy.budget import LARGEST, UNIT_BITS, Budget, event_of, price, steps_of
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import AfterPureStep
@@ -149,8 +149,10 @@ def _search(
 ) -> float:
     positive("low", low)
     positive("high", high)
-    expect(low <= high, "low", low, f"<= high={high!r}")
-    expect(0 <= tolerance < 1, "tolerance", tolerance, ">= 0 and < 1")
+    if not low <= high:
+        raise InvalidValue(f"Expected low={low!r} <= high={high!r}.")
+    if not 0 <= tolerance < 1:
+        raise InvalidValue(f"Expected tolerance={tolerance!r} >= 0 and < 1.")
 
     def fit(at: float) -> bool:
         return fits(mechanism_at(at), budget)
@@ -341,7 +343,8 @@ def largest_range(
     at_least("steps", steps, 1)
     between("tolerance", tolerance, 1e-4, 0.1)
     if budget.epsilon is None:
-        expect(isfinite(pure) and pure >= 0, "pure", pure, ">= 0 and finite")
+        if not isfinite(pure) or not pure >= 0:
+            raise InvalidValue(f"Expected pure={pure!r} >= 0 and finite.")
         return largest_rate(
             lambda at: AfterPureStep(AdaptiveBoundedRange(at, steps), pure),
             budget,

@@ -21,7 +21,7 @@ from typing import Any
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.rounding import root_down, root_up, round_down, round_up
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 from hedgerow.privacy.budget import (
     CURRENCIES,
     EVENTS,
@@ -115,21 +115,18 @@ class Odometer:
     failure: int = 0
 
     def __post_init__(self) -> None:
-        expect(
-            self.currency in CURRENCIES,
-            "currency",
-            self.currency,
-            f"to be one of {', '.join(CURRENCIES)}",
-        )
+        if self.currency not in CURRENCIES:
+            raise InvalidValue(
+                f"Expected currency={self.currency!r} to be one of {', '.join(CURRENCIES)}."
+            )
         positive("expected", self.expected)
         at_least("units", self.units, 0)
         at_least("failure", self.failure, 0)
-        expect(
-            len(self.counts) == len(EVENTS),
-            "counts",
-            self.counts,
-            f"to hold one number for each of {', '.join(EVENTS)}",
-        )
+        if len(self.counts) != len(EVENTS):
+            raise InvalidValue(
+                f"Expected counts={self.counts!r} to hold one number for each of "
+                f"{', '.join(EVENTS)}."
+            )
         for count in self.counts:
             at_least("counts", count, 0)
 
@@ -206,7 +203,8 @@ class Odometer:
         """
         if self.currency == "pure":
             return round_up(amount(self.units))
-        expect(0 < delta < 1, "delta", delta, "> 0 and < 1")
+        if not 0 < delta < 1:
+            raise InvalidValue(f"Expected delta={delta!r} > 0 and < 1.")
         if self.units == 0:
             return 0.0
         rho = amount(self.units) / (2 if self.currency == "gaussian" else 1)
@@ -293,26 +291,21 @@ class Filter:
     ) -> None:
         if odometer is None:
             odometer = Odometer(budget.currency if currency is None else currency)
-        expect(
-            currency in (None, odometer.currency),
-            "currency",
-            currency,
-            f"to be that of the odometer, {odometer.currency!r}",
-        )
+        if currency not in (None, odometer.currency):
+            raise InvalidValue(
+                f"Expected currency={currency!r} to be that of the odometer, {odometer.currency!r}."
+            )
         kept = _default_reserve(budget, odometer.currency) if reserve is None else reserve
         whole = capacity(budget, odometer.currency, kept)
-        expect(
-            odometer.units <= whole,
-            "the odometer's sum",
-            float(amount(odometer.units)),
-            f"within the budget {budget.words()}",
-        )
-        expect(
-            amount(odometer.failure) <= Fraction(kept),
-            "the odometer's delta",
-            odometer.delta,
-            f"within the reserve {kept:.6g}",
-        )
+        if not odometer.units <= whole:
+            raise InvalidValue(
+                f"Expected the odometer's sum={float(amount(odometer.units))!r} within the budget "
+                f"{budget.words()}."
+            )
+        if not amount(odometer.failure) <= Fraction(kept):
+            raise InvalidValue(
+                f"Expected the odometer's delta={odometer.delta!r} within the reserve {kept:.6g}."
+            )
         self._set(budget, odometer, kept, whole)
 
     def _set(self, budget: Budget, odometer: Odometer, reserve: float, whole: int) -> None:
@@ -477,12 +470,11 @@ def capacity(budget: Budget, currency: Currency, reserve: float = 0.0) -> int:
     A currency that does not imply the budget is refused. The reserve is taken from delta first.
     """
     top = "<= " if currency == "pure" or budget.failure == 0 else "< "
-    expect(
-        0 <= reserve <= budget.failure and (reserve < budget.failure or top == "<= "),
-        "reserve",
-        reserve,
-        f">= 0 and {top}{budget.failure:.6g}, the delta of the budget",
-    )
+    if not 0 <= reserve <= budget.failure or (not reserve < budget.failure and top != "<= "):
+        raise InvalidValue(
+            f"Expected reserve={reserve!r} >= 0 and {top}{budget.failure:.6g}, the delta of the "
+            "budget."
+        )
     if {"epsilon": "pure", "rho": "concentrated", "mu": "gaussian"}[budget.kind] == currency:
         units = exact_capacity(budget)
     elif budget.rho is not None and currency == "gaussian":
@@ -505,12 +497,11 @@ def capacity(budget: Budget, currency: Currency, reserve: float = 0.0) -> int:
         raise Unsupported(
             f"A budget of {budget.words()} cannot be counted in the {currency} currency."
         )
-    expect(
-        units > 0,
-        "budget",
-        budget.words(),
-        f"to hold at least 2^-{UNIT_BITS} of the {currency} currency",
-    )
+    if not units > 0:
+        raise InvalidValue(
+            f"Expected budget={budget.words()!r} to hold at least 2^-{UNIT_BITS} of the {currency} "
+            "currency."
+        )
     return units
 
 

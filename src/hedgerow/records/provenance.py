@@ -14,7 +14,7 @@ from pathlib import Path
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.registry import installed_plugins, loaded_plugins, named_libraries
-from hedgerow.core.validate import expect, one_of
+from hedgerow.core.validate import one_of
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.version import __version__
 
@@ -59,12 +59,10 @@ class NoiseRecord:
 
     def __post_init__(self) -> None:
         one_of(self, source=(SEEDED, SECURE))
-        expect(
-            self.secure == (self.source == SECURE),
-            "secure",
-            self.secure,
-            f"to agree with the source {self.source!r}",
-        )
+        if self.secure != self.source == SECURE:
+            raise InvalidValue(
+                f"Expected secure={self.secure!r} to agree with the source {self.source!r}."
+            )
 
 
 def hash_of(folder: Path) -> tuple[str, int]:

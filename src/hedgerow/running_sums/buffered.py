@@ -17,7 +17,7 @@ import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.running_sums.factorisation import Errors
 from hedgerow.running_sums.filters import Filter, GeometricFilter, Precision
 from hedgerow.running_sums.toeplitz import Toeplitz
@@ -53,12 +53,17 @@ class BufferedToeplitz(Toeplitz):
     def __post_init__(self) -> None:
         object.__setattr__(self, "gaps", tuple(map(float, self.gaps)))
         at_least("rounds", 1 if self.rounds is None else self.rounds, 1)
-        expect(self.precision in ("float64", "float32"), "precision", self.precision, "to be known")
+        if self.precision not in ("float64", "float32"):
+            raise InvalidValue(f"Expected precision={self.precision!r} to be known.")
         given = self._gaps
-        expect(len(given) > 0 and len(given) % 2 == 0, "gaps", self.gaps, "to be pairs")
+        if len(given) == 0 or len(given) % 2 != 0:
+            raise InvalidValue(f"Expected gaps={self.gaps!r} to be pairs.")
         inside = bool((given > 0).all() and (given <= 1).all() and (np.diff(given) > 0).all())
         inside = inside and float(self.weights.sum()) <= 1  # so the coefficients never rise
-        expect(inside, "gaps", self.gaps, f"to rise strictly in (0, 1] in {self.precision}")
+        if not inside:
+            raise InvalidValue(
+                f"Expected gaps={self.gaps!r} to rise strictly in (0, 1] in {self.precision}."
+            )
 
     @classmethod
     def optimised(
@@ -71,7 +76,8 @@ class BufferedToeplitz(Toeplitz):
         """Return the factorisation with the smallest error times sensitivity that was found."""
         at_least("rounds", rounds, 1)
         at_least("buffers", buffers, 1)
-        expect(error in ("max", "rms"), "error", error, "to be 'max' or 'rms'")
+        if error not in ("max", "rms"):
+            raise InvalidValue(f"Expected error={error!r} to be 'max' or 'rms'.")
         return cls(rounds, optimal_gaps(rounds, buffers, error), precision)
 
     @cached_property

@@ -19,7 +19,7 @@ from hedgerow.core.lattice import Array, clip_to_lattice, round_to_lattice
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.turn import Turn
-from hedgerow.core.validate import at_least, expect, numbers, positive
+from hedgerow.core.validate import at_least, numbers, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -160,10 +160,12 @@ class ContinualSum:
     ) -> None:
         at_least("width", width, 1)
         positive("clip", clip)
-        expect(2.0**-20 <= clip <= 2.0**30, "clip", clip, "in [2^-20, 2^30]: use other units")
+        if not 2.0**-20 <= clip <= 2.0**30:
+            raise InvalidValue(f"Expected clip={clip!r} in [2^-20, 2^30]: use other units.")
         at_least("participations", participations, 1)
         at_least("separation", separation, 1)
-        expect(isinstance(ids, bool), "ids", ids, "to be True or False")
+        if not isinstance(ids, bool):
+            raise InvalidValue(f"Expected ids={ids!r} to be True or False.")
         self._width, self._rounds, self._clip, self._ids = width, rounds, float(clip), ids
         self._budget = Budget(epsilon=epsilon, delta=delta, mu=mu)
         self._people = People(participations, separation)

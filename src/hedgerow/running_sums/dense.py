@@ -17,8 +17,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy  # its parts are imported when they are used: they are large
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.composition import table_cache
 from hedgerow.running_sums.factorisation import Factorisation, fixed
 from hedgerow.running_sums.filters import Filter, MatrixFilter
@@ -53,8 +54,11 @@ class Dense(Factorisation):
 
     def __post_init__(self) -> None:
         at_least("rounds", self.rounds, 1)
-        rule = f"<= {MOST_ROUNDS:,} with 'dense', whose matrices have rounds^2 numbers: use 'blt'"
-        expect(self.rounds <= MOST_ROUNDS, "rounds", self.rounds, rule)
+        if not self.rounds <= MOST_ROUNDS:
+            raise InvalidValue(
+                f"Expected rounds={self.rounds!r} <= {MOST_ROUNDS:,} with 'dense', whose matrices "
+                "have rounds^2 numbers: use 'blt'."
+            )
 
     @cached_property
     def _matrices(self) -> tuple[Array, Array]:

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are imported when they are used: they are large
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.running_sums.buffered import BufferedToeplitz
 from hedgerow.running_sums.factorisation import Factorisation
 from hedgerow.running_sums.filters import Filter, FilterState, writable
@@ -117,7 +118,8 @@ class Epochs(Factorisation):
 
     def __post_init__(self) -> None:
         at_least("first", self.first, 2)
-        expect(self.first <= LONGEST, "first", self.first, "<= 2^40")
+        if not self.first <= LONGEST:
+            raise InvalidValue(f"Expected first={self.first!r} <= 2^40.")
         at_least("buffers", self.buffers, 1)
         self.count(1 if self.rounds is None else self.rounds)
 
@@ -141,7 +143,8 @@ class Epochs(Factorisation):
 
     def count(self, rounds: int | None) -> int:
         found = super().count(rounds)
-        expect(found <= self.ends[-1], "rounds", found, f"<= {self.ends[-1]}, the last round")
+        if not found <= self.ends[-1]:
+            raise InvalidValue(f"Expected rounds={found!r} <= {self.ends[-1]}, the last round.")
         return found
 
     def factors(self, epoch: int) -> BufferedToeplitz:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.running_sums.buffered import BufferedToeplitz
 from hedgerow.running_sums.dense import Dense
 from hedgerow.running_sums.epochs import Epochs
@@ -35,8 +35,10 @@ LIMITED: Mapping[str, Callable[[int, int], Factorisation]] = {
 def check_kind(given: Kind | Factorisation) -> None:
     """Refuse what is neither a factorisation nor the name of one."""
     known = isinstance(given, Factorisation) or given in get_args(Kind)
-    rule = f"to be a Factorisation or in {get_args(Kind)}"
-    expect(known, "factorisation", given, rule)
+    if not known:
+        raise InvalidValue(
+            f"Expected factorisation={given!r} to be a Factorisation or in {get_args(Kind)}."
+        )
 
 
 def factorise(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 from hedgerow.running_sums.factorisation import Factorisation
 from hedgerow.running_sums.filters import FilterState
 
@@ -64,7 +64,8 @@ class LatticeEncoder:
         at_least("width", self.width, 1)
         at_least("digits", self.digits, 0)
         positive("largest", self.largest)
-        expect(self.largest >= 2.0**-20, "largest", self.largest, ">= 2^-20, one step")
+        if not self.largest >= 2.0**-20:
+            raise InvalidValue(f"Expected largest={self.largest!r} >= 2^-20, one step.")
         self.factorisation.count(self.rounds)
         sums = self.factorisation.row_sum(self.rounds)
         peak = 2 * self.largest * sums * UNITS_PER_LOSS * 2.0**self.digits
@@ -73,7 +74,10 @@ class LatticeEncoder:
                 f"Sums up to {self.largest * sums:.3g} are too large for exact numbers. "
                 "Choose fewer clients or rounds, or a smaller clip."
             )
-        expect(peak < 2.0**53, "digits", self.digits, "to be fewer: values would exceed 2^53 steps")
+        if not peak < 2.0**53:
+            raise InvalidValue(
+                f"Expected digits={self.digits!r} to be fewer: values would exceed 2^53 steps."
+            )
 
     @classmethod
     def fine_enough(
@@ -108,7 +112,8 @@ class LatticeEncoder:
 
     def start(self, shape: tuple[int, ...]) -> FilterState:
         """Return the state before the first round, for vectors (*clients, width)."""
-        expect(shape[-1:] == (self.width,), "shape", shape, f"to end with width={self.width}")
+        if shape[-1:] != (self.width,):
+            raise InvalidValue(f"Expected shape={shape!r} to end with width={self.width}.")
         return self.factorisation.encoder.start(shape)
 
     def step(
@@ -160,7 +165,10 @@ class LatticeEncoder:
         encoder, step = self.factorisation.encoder, 1 / (UNITS_PER_LOSS * self.scale)
         unit = 2.0**-53 if encoder.precision == "float64" else 2.0**-24
         share = self.factorisation.roundings(self.rounds) * unit
-        expect(share < 0.5, "rounds", self.factorisation.rounds, "to be fewer in this precision")
+        if not share < 0.5:
+            raise InvalidValue(
+                f"Expected rounds={self.factorisation.rounds!r} to be fewer in this precision."
+            )
         error = share / (1 - share) * self.largest * self.factorisation.row_sum(self.rounds)
         count = self.factorisation.count(self.rounds)
         each = 2 * error * (1 + 2.0**-20) + step

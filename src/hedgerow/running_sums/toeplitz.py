@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 import scipy  # its parts are imported when they are used: they are large
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.running_sums.factorisation import Factorisation, fixed
 from hedgerow.running_sums.filters import (
     Filter,
@@ -191,10 +192,14 @@ class Banded(Toeplitz):
         object.__setattr__(self, "bands", tuple(map(float, self.bands)))
         at_least("rounds", self.rounds, 1)
         at_least("width", len(self.bands), 1)
-        expect(len(self.bands) <= self.rounds, "width", len(self.bands), "<= rounds")
-        expect(bool(np.isfinite(self.bands).all()), "bands", self.bands, "to be finite")
-        expect(self.bands[0] > 0, "bands[0]", self.bands[0], "> 0")
-        expect(min(self.bands) >= 0, "bands", self.bands, ">= 0")
+        if len(self.bands) > self.rounds:
+            raise InvalidValue(f"Expected width={len(self.bands)!r} <= rounds.")
+        if not bool(np.isfinite(self.bands).all()):
+            raise InvalidValue(f"Expected bands={self.bands!r} to be finite.")
+        if not self.bands[0] > 0:
+            raise InvalidValue(f"Expected bands[0]={self.bands[0]!r} > 0.")
+        if not min(self.bands) >= 0:
+            raise InvalidValue(f"Expected bands={self.bands!r} >= 0.")
 
     @classmethod
     def truncated(cls, rounds: int, width: int) -> Banded:
@@ -208,7 +213,8 @@ class Banded(Toeplitz):
 
         A local search from the square root (L-BFGS on the logarithms of the falls).
         """
-        expect(error in ("max", "rms"), "error", error, "to be 'max' or 'rms'")
+        if error not in ("max", "rms"):
+            raise InvalidValue(f"Expected error={error!r} to be 'max' or 'rms'.")
         falls = -np.diff(cls.truncated(rounds, width).bands, append=0.0)
         age = np.arange(rounds)
         ramp = np.ones(rounds) if error == "max" else (rounds - age) / rounds

@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.running_sums.factorisation import Factorisation
 from hedgerow.running_sums.filters import Filter, FilterState, writable
 
@@ -142,7 +143,8 @@ class Tree(Factorisation):
     def __post_init__(self) -> None:
         at_least("rounds", self.rounds, 1)
         known = self.method in ("naive", "least_squares")
-        expect(known, "method", self.method, "to be 'naive' or 'least_squares'")
+        if not known:
+            raise InvalidValue(f"Expected method={self.method!r} to be 'naive' or 'least_squares'.")
 
     @cached_property
     def table(self) -> tuple[Combination, ...]:

@@ -25,7 +25,7 @@ from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_
 from hedgerow.core.block import Side
 from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
@@ -47,7 +47,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event
-from hedgerow.core.validate import at_least, check_budget, expect, one_of
+from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
@@ -272,12 +272,18 @@ class RunningLeader(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-        expect(self.delta > 0, "delta", self.delta, text)
+        if not self.delta > 0:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
         one_of(self, trust=get_args(Trust), reports=get_args(Reports))
         silo = self.reports == "silo"
-        rule = "to be 'central' with reports='silo': `WalkLeader` trusts no server"
-        expect(self.trust == "central" or not silo, "trust", self.trust, rule)
+        if self.trust != "central" and silo:
+            raise InvalidValue(
+                f"Expected trust={self.trust!r} to be 'central' with reports='silo': `WalkLeader` "
+                "trusts no server."
+            )
         check_kind(self.factorisation)
         at_least("every", self.every, 1)
         at_least("buffers", self.buffers, 1)

@@ -29,7 +29,7 @@ from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.core.validate import at_least, between, check_budget
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.curves import PureDP, Quoted
 
@@ -114,12 +114,11 @@ class ShrinkingDartboard(AlgorithmSpec):
             at_least("every", self.every, 1)
         if self.rate is not None:
             between("rate", self.rate, 1e-12, 100.0)
-        if self.leave is not None:
-            rule = (
-                f"in [{RAREST}, {1 - RAREST}]: at 0 every change of expert reveals a loss, "
-                "at 1 no expert ever stays"
+        if self.leave is not None and not RAREST <= self.leave <= 1 - RAREST:
+            raise InvalidValue(
+                f"Expected leave={self.leave!r} in [{RAREST}, {1 - RAREST}]: at 0 every change "
+                "of expert reveals a loss, at 1 no expert ever stays."
             )
-            expect(RAREST <= self.leave <= 1 - RAREST, "leave", self.leave, rule)
         if self.draws is not None:
             at_least("draws", self.draws, 1)
 
@@ -138,10 +137,8 @@ class ShrinkingDartboard(AlgorithmSpec):
         return replace(variant, rate=2.0, leave=0.05, draws=2), other
 
     def resolve(self, setting: Setting) -> Algorithm:
-        if self.every is not None:
-            expect(
-                self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}"
-            )
+        if self.every is not None and not self.every <= setting.rounds:
+            raise InvalidValue(f"Expected every={self.every!r} <= horizon={setting.rounds}.")
         choice = self.choice(setting)
         server = DartboardServer(
             setting.experts, choice.schedule, choice.draws, choice.coin, choice.selection

@@ -37,7 +37,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
+from hedgerow.core.validate import at_least, check_budget, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import GaussianDP, Quoted
 
@@ -441,11 +441,16 @@ class LimitedUpdates(AlgorithmSpec):
         if self.clip is not None:
             positive("clip", self.clip)
         gaussian = self.trust == "distributed" or self.noise == "gaussian"
-        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-        expect(self.delta > 0 or not gaussian, "delta", self.delta, text)
-        pure = self.noise in ("euclidean", "laplace")
-        text = f"to be 0 with noise={self.noise!r}, which is epsilon-DP"
-        expect(self.delta == 0 or not pure, "delta", self.delta, text)
+        if not self.delta > 0 and gaussian:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
+        if self.delta != 0 and self.noise in ("euclidean", "laplace"):
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} to be 0 with noise={self.noise!r}, which is "
+                "epsilon-DP."
+            )
 
     def resolve(self, setting: Setting) -> Algorithm:
         method = phased_gradient(

@@ -25,6 +25,7 @@ from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, clip_to_lattice
 from hedgerow.core.layout import Matrix, Vector, Whole
@@ -35,7 +36,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, expect, one_of, positive
+from hedgerow.core.validate import at_least, check_budget, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.kinds import Kind, factorise
@@ -217,8 +218,11 @@ class NoisyFTRL(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-        expect(self.delta > 0, "delta", self.delta, text)
+        if not self.delta > 0:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
         one_of(self, trust=get_args(Trust), factorisation=get_args(Kind))
         at_least("every", self.every, 1)
         at_least("buffers", self.buffers, 1)
@@ -232,7 +236,8 @@ class NoisyFTRL(AlgorithmSpec):
         family, width, clients = setting.family, setting.experts, setting.clients
         steepest = family.gradient_bound("l2", width)
         clip = steepest if self.clip is None else min(self.clip, steepest)
-        expect(2.0**-20 <= clip <= 2.0**30, "clip", clip, "in [2^-20, 2^30]: use other units")
+        if not 2.0**-20 <= clip <= 2.0**30:
+            raise InvalidValue(f"Expected clip={clip!r} in [2^-20, 2^30]: use other units.")
         schedule = Schedule.of(self.every, self.early)
         batches = schedule.count(setting.rounds) + 1
         factors = factorise(self.factorisation, batches, self.buffers)

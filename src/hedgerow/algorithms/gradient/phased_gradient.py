@@ -32,13 +32,12 @@ from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.core.certificate import Assumption
 from hedgerow.core.convex import CrossEntropy
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import EPS, FEW, Family
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import laplace_scale
 from hedgerow.privacy.mechanisms import AdditiveNoise
@@ -166,7 +165,8 @@ def phased_gradient(
     ((750, 188, 47, 15), 0.034)
     """
     family, width = setting.family, setting.experts
-    expect(width <= WIDEST, "experts", width, f"<= {WIDEST}, the most coordinates")
+    if not width <= WIDEST:
+        raise InvalidValue(f"Expected experts={width!r} <= {WIDEST}, the most coordinates.")
     require_smooth(family)
     steepest = family.gradient_bound("l2", width)
     if clip is not None and clip < steepest and isinstance(family, CrossEntropy):
@@ -181,8 +181,11 @@ def phased_gradient(
     found = PhasedGradient(family, width, setting.clients, length, mechanism, spread)
     found = replace(found, phases=phases, warm=warm)
     while not settled(found):  # rounding would move reports too much
-        rule = "to be larger: with so short gradients, rounding would move points more than noise"
-        expect(found.longest > LEAST, "clip", length, rule)
+        if not found.longest > LEAST:
+            raise InvalidValue(
+                f"Expected clip={length!r} to be larger: with so short gradients, rounding would "
+                "move points more than noise."
+            )
         found = replace(found, longest=found.longest // 2)
     return found
 

@@ -38,12 +38,13 @@ from hedgerow.algorithms.shared.noisy_reports import (
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Broadcasts, Range, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, expect, one_of
+from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -147,53 +148,47 @@ class PhasedSelection(AlgorithmSpec):
             choice=(None, *get_args(Choice)),
             report=(None, *get_args(Report)),
         )
-        expect(
-            self.choice is None or self.trust == "central",
-            "choice",
-            self.choice,
-            "only with trust='central', where the server chooses",
-        )
-        expect(
-            self.report is None or self.trust == "local",
-            "report",
-            self.report,
-            "only with trust='local', where clients add the noise",
-        )
+        if self.choice is not None and self.trust != "central":
+            raise InvalidValue(
+                f"Expected choice={self.choice!r} only with trust='central', where the server "
+                "chooses."
+            )
+        if self.report is not None and self.trust != "local":
+            raise InvalidValue(
+                f"Expected report={self.report!r} only with trust='local', where clients add the "
+                "noise."
+            )
         gaussian = self.trust == "distributed" or self.report == "gaussian"
-        expect(
-            self.delta > 0 or not gaussian,
-            "delta",
-            self.delta,
-            "> 0, for example 1e-6: Gaussian noise has no pure guarantee",
-        )
+        if not self.delta > 0 and gaussian:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
         pure = "trust='central'" if self.trust == "central" else f"report={self.report!r}"
         needless = self.delta > 0 and (
             self.trust == "central" or self.report in ("k_norm", "laplace")
         )
-        expect(
-            not needless,
-            "delta",
-            self.delta,
-            f"to be 0 with {pure}, which is epsilon-DP: only Gaussian reports spend a delta",
-        )
-        if self.honest is not None:
-            expect(
-                self.trust == "distributed",
-                "honest",
-                self.honest,
-                "only with trust='distributed', where noise is shared",
+        if needless:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} to be 0 with {pure}, which is epsilon-DP: only "
+                "Gaussian reports spend a delta."
             )
+        if self.honest is not None:
+            if self.trust != "distributed":
+                raise InvalidValue(
+                    f"Expected honest={self.honest!r} only with trust='distributed', where noise "
+                    "is shared."
+                )
             at_least("honest", self.honest, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
             most = all_but_one(setting.clients)
-            expect(
-                self.honest <= most,
-                "honest",
-                self.honest,
-                f"<= {most} with clients={setting.clients}: a peer knows its own share",
-            )
+            if not self.honest <= most:
+                raise InvalidValue(
+                    f"Expected honest={self.honest!r} <= {most} with clients={setting.clients}: a "
+                    "peer knows its own share."
+                )
         selection, reporting = (
             (self._selection(), None)
             if self.trust == "central"

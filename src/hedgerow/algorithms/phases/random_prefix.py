@@ -28,12 +28,13 @@ from hedgerow.algorithms.phases.blocks import (
 from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.limits import ANY_CLOSING, Allowed, Broadcasts, Uploads, UpTo
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import check_budget, expect
+from hedgerow.core.validate import check_budget
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 
@@ -150,7 +151,8 @@ def gap_regret(setting: Setting, epsilon: float, gap: float) -> float:
     (162, 162)
     """
     clients, experts, horizon = setting.clients, setting.experts, setting.rounds
-    expect(0 <= gap <= 1, "gap", gap, "in [0, 1]")
+    if not 0 <= gap <= 1:
+        raise InvalidValue(f"Expected gap={gap!r} in [0, 1].")
     if experts == 1:
         return 0.0
     entropy = log(experts)

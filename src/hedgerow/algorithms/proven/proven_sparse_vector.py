@@ -12,11 +12,11 @@ from hedgerow.algorithms.sparse_vector.plan import Constants
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import Proof
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.protocol import SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,10 @@ class ProvenSparseVector(SparseVector):
         super().__post_init__()
         for name in ("front", "draw"):
             value = None if self.plan is None else getattr(self.plan, name)
-            expect(value is None, name, value, "to be None: the bound is proven for one choice")
+            if value is not None:
+                raise InvalidValue(
+                    f"Expected {name}={value!r} to be None: the bound is proven for one choice."
+                )
 
     def chosen(self, setting: Setting) -> Constants:
         return proved_plan(

@@ -11,6 +11,7 @@ import numpy as np
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, from_units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.limits import Allowed, Numbers, Planned, Range
@@ -20,7 +21,6 @@ from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.core.sums import sum_rows
-from hedgerow.core.validate import expect
 
 MOST_TOTAL = 2.0**62  # lattice units
 
@@ -194,8 +194,8 @@ def sums_of_losses(setting: Setting, experts: int | None = None) -> dict[str, Ra
 
 def check_interval(every: int, setting: Setting) -> None:
     """Refuse an interval between exchanges that is longer than the game."""
-    if setting.horizon is not None:
-        expect(every <= setting.horizon, "every", every, f"<= horizon={setting.horizon}")
+    if setting.horizon is not None and not every <= setting.horizon:
+        raise InvalidValue(f"Expected every={every!r} <= horizon={setting.horizon}.")
 
 
 def raw_certificate() -> Certificate:

@@ -20,11 +20,12 @@ from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_c
 from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
 from hedgerow.algorithms.sparse_vector.sparse_vector import SHARED, SparseVector
 from hedgerow.core.certificate import Proof
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 
 LEAST = 2.0**-20  # the smallest guess above 0: one step of the lattice
 
@@ -143,8 +144,8 @@ class Doubling(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         self._same_budget()  # checks the parameters that both share
-        if self.first_guess is not None:
-            expect(self.first_guess >= LEAST, "first_guess", self.first_guess, ">= 2^-20")
+        if self.first_guess is not None and not self.first_guess >= LEAST:
+            raise InvalidValue(f"Expected first_guess={self.first_guess!r} >= 2^-20.")
 
     def _same_budget(self) -> SparseVector:
         """`known` with the same parameters and a best loss of 0."""

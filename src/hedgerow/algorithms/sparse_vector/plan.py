@@ -14,8 +14,9 @@ from math import ceil, inf, log, sqrt
 from typing import Any, Literal, get_args
 
 from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, expect, one_of
+from hedgerow.core.validate import at_least, between, one_of
 
 Draw = Literal["permute-and-flip", "exponential"]
 
@@ -51,8 +52,8 @@ class Plan:
     def __post_init__(self) -> None:
         if self.switches is not None:
             at_least("switches", self.switches, 1)
-        if self.threshold is not None:
-            expect(0 <= self.threshold < inf, "threshold", self.threshold, ">= 0 and finite")
+        if self.threshold is not None and not 0 <= self.threshold < inf:
+            raise InvalidValue(f"Expected threshold={self.threshold!r} >= 0 and finite.")
         if self.front is not None:
             between("front", self.front, 0.0, 1.0)
         one_of(self, draw=(None, *get_args(Draw)))

@@ -29,11 +29,12 @@ from hedgerow.algorithms.sparse_vector.recency import (
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect, parameters
+from hedgerow.core.validate import at_least, between, check_budget, parameters
 
 SHARED = ("epsilon", "delta", "every", "early", "plan")
 """The parameters that `Doubling` and `Potential` take over; their best loss begins at 0."""
@@ -120,9 +121,11 @@ class SparseVector(AlgorithmSpec):
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
-        expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
+        if not 0 <= self.best_loss < np.inf:
+            raise InvalidValue(f"Expected best_loss={self.best_loss!r} >= 0 and finite.")
         known = self.plan is None or isinstance(self.plan, Plan)
-        expect(known, "plan", self.plan, "to be a Plan or None")
+        if not known:
+            raise InvalidValue(f"Expected plan={self.plan!r} to be a Plan or None.")
 
     def audit_variants(self) -> tuple[SparseVector, ...]:
         """Variants whose tiny games have several runs and come close to the certificate."""

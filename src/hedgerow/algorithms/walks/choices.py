@@ -25,7 +25,7 @@ from hedgerow.core.certificate import (
     not_private,
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS, Feature
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.limits import Range
@@ -35,7 +35,7 @@ from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Person, Unit
-from hedgerow.core.validate import at_least, expect, one_of
+from hedgerow.core.validate import at_least, one_of
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.composition.groups import appearances
@@ -76,26 +76,28 @@ class WalkSpec(AlgorithmSpec):
     def __post_init__(self) -> None:
         one_of(self, reports=get_args(ReportModel), trust=get_args(Trust))
         if self.mu is not None:
-            rule = "to be absent: give mu, or epsilon and delta"
-            expect(self.epsilon is None, "epsilon", self.epsilon, rule)
+            if self.epsilon is not None:
+                raise InvalidValue(
+                    f"Expected epsilon={self.epsilon!r} to be absent: give mu, or epsilon and "
+                    "delta."
+                )
             number = isinstance(self.mu, int | float) and not isinstance(self.mu, bool)
-            expect(number and self.mu > 0, "mu", self.mu, "> 0 (or inf: no noise)")
-        expect(0 < self.delta < 1, "delta", self.delta, "in (0, 1), for example 1e-6")
+            if not number or not self.mu > 0:
+                raise InvalidValue(f"Expected mu={self.mu!r} > 0 (or inf: no noise).")
+        if not 0 < self.delta < 1:
+            raise InvalidValue(f"Expected delta={self.delta!r} in (0, 1), for example 1e-6.")
         at_least("appearances", self.appearances, 1)
         self.budget()  # refuses a wrong one
-        expect(
-            self.trust == "local" or self.reports == "each",
-            "trust",
-            self.trust,
-            f"to be 'local' with reports={self.reports!r}: "
-            "only one client reports about each expert",
-        )
-        expect(
-            self.trust == "local" or not self.sized,
-            "sized",
-            self.sized,
-            "only with trust='local': shares of noise have one size",
-        )
+        if self.trust != "local" and self.reports != "each":
+            raise InvalidValue(
+                f"Expected trust={self.trust!r} to be 'local' with reports={self.reports!r}: only "
+                "one client reports about each expert."
+            )
+        if self.trust != "local" and self.sized:
+            raise InvalidValue(
+                f"Expected sized={self.sized!r} only with trust='local': shares of noise have one "
+                "size."
+            )
 
     def budget(self) -> Budget | None:
         """Return the budget of one person; None if there is no noise."""
@@ -143,7 +145,10 @@ class WalkSpec(AlgorithmSpec):
         spans = [Fraction(high) - Fraction(low) for low, high in _ranges(setting)]
         squares = [span**2 for span in spans]
         moved = root_up(max(squares) if self.silo else Fraction(sum(squares)))
-        expect(moved > 0, "the range of all losses or gains", moved, "> 0: nothing can be learned")
+        if not moved > 0:
+            raise InvalidValue(
+                f"Expected the range of all losses or gains={moved!r} > 0: nothing can be learned."
+            )
         return moved
 
     def noise(self, setting: Setting) -> GaussianNoise | None:

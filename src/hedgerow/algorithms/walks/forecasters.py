@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.registry import Registry
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 
 WINDOWS = (8, 16, 32, 64)
 STRENGTHS = {"weak": 0.9, "medium": 0.5, "strong": 0.1}
@@ -99,7 +100,8 @@ class Trend(Weighted):
 
     def __post_init__(self) -> None:
         at_least("window", self.window, 1)
-        expect(0 <= self.slope <= 1, "slope", self.slope, "in [0, 1]")
+        if not 0 <= self.slope <= 1:
+            raise InvalidValue(f"Expected slope={self.slope!r} in [0, 1].")
 
     def weights(self, rounds: int) -> Array:
         even = np.full(rounds, 1 / rounds)
@@ -132,7 +134,8 @@ class Smoothing(Weighted):
     window: int = 64
 
     def __post_init__(self) -> None:
-        expect(0 < self.rate <= 1, "rate", self.rate, "in (0, 1]")
+        if not 0 < self.rate <= 1:
+            raise InvalidValue(f"Expected rate={self.rate!r} in (0, 1].")
         at_least("window", self.window, 1)
 
     def weights(self, rounds: int) -> Array:

@@ -37,6 +37,7 @@ from hedgerow.algorithms.walks.walk_leader import (
 from hedgerow.algorithms.walks.walk_leader import NoisySumsState as NoisySum
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import Channel, Proof
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Matrix, Vector, WholeVector
 from hedgerow.core.losses import Gains, Linear
@@ -45,7 +46,7 @@ from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, one_of, positive
+from hedgerow.core.validate import one_of, positive
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 CHOICE = "choice"  # the purpose of the noise with which a forecaster is chosen
@@ -375,16 +376,17 @@ class WalkMeta(WalkSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(
-            isinstance(self.forecasters, tuple),
-            "forecasters",
-            self.forecasters,
-            'to be a tuple of names, such as ("leader",)',
-        )
-        expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
+        if not isinstance(self.forecasters, tuple):
+            raise InvalidValue(
+                f"Expected forecasters={self.forecasters!r} to be a tuple of names, such as "
+                '("leader",).'
+            )
+        if len(self.forecasters) == 0:
+            raise InvalidValue(f"Expected forecasters={self.forecasters!r} to name at least one.")
         FORECASTERS.panel(self.forecasters)  # refuses unknown names
         known = self.plan is None or isinstance(self.plan, MetaPlan)
-        expect(known, "plan", self.plan, "to be a MetaPlan or None")
+        if not known:
+            raise InvalidValue(f"Expected plan={self.plan!r} to be a MetaPlan or None.")
 
     def decorrelation(self, gain_range: float) -> Decorrelation | None:
         """The noise of the choice for gains in this range; None: there is none."""

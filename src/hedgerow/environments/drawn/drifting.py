@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import between, expect, positive
+from hedgerow.core.validate import between, positive
 from hedgerow.environments.drawn.generated import Generated
 
 
@@ -53,12 +54,11 @@ class Drifting(Generated):
         super().__post_init__()
         between("mean", self.mean, 0.0, 1.0)
         room = min(self.mean, 1 - self.mean)
-        expect(
-            0 <= self.swing <= room,
-            "swing",
-            self.swing,
-            f"in [0, {room:g}], so that mean={self.mean:g} stays in [0, 1]",
-        )
+        if not 0 <= self.swing <= room:
+            raise InvalidValue(
+                f"Expected swing={self.swing!r} in [0, {room:g}], so that mean={self.mean:g} stays "
+                "in [0, 1]."
+            )
         positive("cycles", self.cycles)
 
     def plan(self, rng: np.random.Generator) -> Array:

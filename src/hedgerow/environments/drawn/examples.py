@@ -15,11 +15,12 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.environment import Environment, Traits
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, expect, positive
+from hedgerow.core.validate import at_least, between, positive
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy
 
@@ -181,7 +182,8 @@ class Regression(Examples):
 
     def __post_init__(self) -> None:
         positive("noise", self.noise)
-        expect(self.loss in ("squared", "huber"), "loss", self.loss, "to be 'squared' or 'huber'")
+        if self.loss not in ("squared", "huber"):
+            raise InvalidValue(f"Expected loss={self.loss!r} to be 'squared' or 'huber'.")
         super().__post_init__()
 
     def losses(self) -> Family:

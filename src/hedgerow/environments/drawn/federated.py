@@ -16,10 +16,11 @@ from hedgerow.core.batch import Batch
 from hedgerow.core.convex import Logistic
 from hedgerow.core.domain import length
 from hedgerow.core.environment import Traits
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, expect, one_of, positive
+from hedgerow.core.validate import at_least, between, one_of, positive
 from hedgerow.environments.drawn.examples import CHUNK, Chunked
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, TestAccuracy, TestLoss
@@ -121,9 +122,12 @@ class FederatedSynthetic(LabelledStreams):
     scale: float = 12.0
 
     def __post_init__(self) -> None:
-        expect(self.alpha >= 0, "alpha", self.alpha, ">= 0")
-        expect(self.beta >= 0, "beta", self.beta, ">= 0")
-        expect(self.scaling in ("unit", "fixed"), "scaling", self.scaling, "in ('unit', 'fixed')")
+        if not self.alpha >= 0:
+            raise InvalidValue(f"Expected alpha={self.alpha!r} >= 0.")
+        if not self.beta >= 0:
+            raise InvalidValue(f"Expected beta={self.beta!r} >= 0.")
+        if self.scaling not in ("unit", "fixed"):
+            raise InvalidValue(f"Expected scaling={self.scaling!r} in ('unit', 'fixed').")
         positive("scale", self.scale)
         super().__post_init__()
 
@@ -215,7 +219,8 @@ class DriftingExamples(LabelledStreams):
     def __post_init__(self) -> None:
         at_least("features", self.features, 2)
         one_of(self, drift=("rotation", "labels"))
-        expect(self.turns >= 0, "turns", self.turns, ">= 0")
+        if not self.turns >= 0:
+            raise InvalidValue(f"Expected turns={self.turns!r} >= 0.")
         between("strength", self.strength, 1e-3, 1e3)
         super().__post_init__()
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.core.environment import Traits
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.environments.drawn.generated import Counted
 from hedgerow.environments.drawn.scattered import LONGEST, Scattered
 
@@ -47,7 +48,8 @@ class Realizable(Counted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(self.law in ("bernoulli", "uniform"), "law", self.law, "in ('bernoulli', 'uniform')")
+        if self.law not in ("bernoulli", "uniform"):
+            raise InvalidValue(f"Expected law={self.law!r} in ('bernoulli', 'uniform').")
         between("mean", self.mean, 0.0, 0.5 if self.law == "uniform" else 1.0)
 
     @property
@@ -116,12 +118,8 @@ class NearRealizable(Realizable):
     def __post_init__(self) -> None:
         super().__post_init__()
         between("best_loss", self.best_loss, 0.0, float(self.horizon))
-        expect(
-            not self.exact or self.horizon <= LONGEST,
-            "horizon",
-            self.horizon,
-            f"<= {LONGEST} where exact=True",
-        )
+        if self.exact and not self.horizon <= LONGEST:
+            raise InvalidValue(f"Expected horizon={self.horizon!r} <= {LONGEST} where exact=True.")
 
     @property
     def traits(self) -> Traits:

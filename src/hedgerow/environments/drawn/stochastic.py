@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.core.environment import Traits
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.environments.drawn.generated import Counted, Generated
 
 
@@ -42,7 +43,8 @@ class Bernoulli(Counted):
     def __post_init__(self) -> None:
         super().__post_init__()
         between("mean", self.mean, 0.0, 1.0)
-        expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
+        if not 0 <= self.gap <= self.mean:
+            raise InvalidValue(f"Expected gap={self.gap!r} in [0, mean={self.mean}].")
 
     @property
     def traits(self) -> Traits:
@@ -94,8 +96,10 @@ class GapLadder(Bernoulli):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(self.widest <= self.mean, "widest", self.widest, f"<= mean={self.mean}")
-        expect(0 < self.gap <= self.widest, "gap", self.gap, f"in (0, widest={self.widest}]")
+        if not self.widest <= self.mean:
+            raise InvalidValue(f"Expected widest={self.widest!r} <= mean={self.mean}.")
+        if not 0 < self.gap <= self.widest:
+            raise InvalidValue(f"Expected gap={self.gap!r} in (0, widest={self.widest}].")
 
     def plan(self, rng: np.random.Generator) -> Array:
         """Draw the order of the experts; return the mean of each expert."""
@@ -166,7 +170,8 @@ class GaussianSoftmax(Generated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(0 < self.cap < np.inf, "cap", self.cap, "> 0 and finite")
+        if not 0 < self.cap < np.inf:
+            raise InvalidValue(f"Expected cap={self.cap!r} > 0 and finite.")
 
     @property
     def traits(self) -> Traits:

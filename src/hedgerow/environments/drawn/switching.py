@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.environments.drawn.generated import Counted
 
 
@@ -41,11 +42,11 @@ class Switching(Counted):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("segments", self.segments, 1)
-        expect(
-            self.segments <= self.horizon, "segments", self.segments, f"<= horizon={self.horizon}"
-        )
+        if not self.segments <= self.horizon:
+            raise InvalidValue(f"Expected segments={self.segments!r} <= horizon={self.horizon}.")
         between("mean", self.mean, 0.0, 1.0)
-        expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
+        if not 0 <= self.gap <= self.mean:
+            raise InvalidValue(f"Expected gap={self.gap!r} in [0, mean={self.mean}].")
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the best expert of each part; it differs from that of the part before."""

@@ -21,7 +21,8 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Traits
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least, between
 from hedgerow.environments.drawn.generated import Frame, generator
 from hedgerow.environments.hard.adaptive import last_played
 from hedgerow.environments.hard.lower_bounds import LARGEST_SUBSET
@@ -90,7 +91,8 @@ class SignEstimation(Frame):
         at_least("rows", self.rows, 1)
         if self.active is not None:
             at_least("active", self.active, 1)
-            expect(self.active <= self.horizon, "active", self.active, f"<= horizon={self.horizon}")
+            if not self.active <= self.horizon:
+                raise InvalidValue(f"Expected active={self.active!r} <= horizon={self.horizon}.")
         most = self._most_rounds(self.columns)
         used = (
             f"in each round every client may use up {self.at_once} of the {self.columns} columns, "
@@ -99,21 +101,23 @@ class SignEstimation(Frame):
         clients = f"{self.clients} client{'s' if self.clients > 1 else ''}"
         name, played = ("horizon", self.horizon) if self.active is None else ("active", self.active)
         needed = f"{played} rounds with {clients} need experts >= {self._enough(played)}"
-        expect(played <= most, name, played, f"<= {most}: {used}; {needed}")
+        if not played <= most:
+            raise InvalidValue(f"Expected {name}={played!r} <= {most}: {used}; {needed}.")
         self._check_coded(self.columns - self.at_once * (self.clients * played + 1))
 
     def _check_coded(self, most: int) -> None:
         """Refuse a code without columns, or one that may leave no right expert."""
-        expect(
-            1 <= self.coded <= most,
-            "coded",
-            self.coded,
-            f"in [1, {most}]: without a code there is no lower bound, and with more every expert"
-            " may be wrong in some round",
-        )
+        if not 1 <= self.coded <= most:
+            raise InvalidValue(
+                f"Expected coded={self.coded!r} in [1, {most}]: without a code there is no lower "
+                "bound, and with more every expert may be wrong in some round."
+            )
 
     def _check_experts(self) -> None:
-        expect(self.experts % 2 == 0, "experts", self.experts, "to be even: two for each column")
+        if self.experts % 2 != 0:
+            raise InvalidValue(
+                f"Expected experts={self.experts!r} to be even: two for each column."
+            )
 
     def _most_rounds(self, columns: int) -> int:
         return int(MOST_USED * columns / (self.at_once * self.clients))
@@ -206,8 +210,11 @@ class ConsensusColumns(SignEstimation):
     coded: int = 0
 
     def _check_coded(self, most: int) -> None:
-        rule = "to be 0: all columns agree (sign_estimation has others)"
-        expect(self.coded == 0, "coded", self.coded, rule)
+        if self.coded != 0:
+            raise InvalidValue(
+                f"Expected coded={self.coded!r} to be 0: all columns agree (sign_estimation has "
+                "others)."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,12 +265,11 @@ class ColumnSubsets(SignEstimation):
     def _check_experts(self) -> None:
         below, above = (self._count(self.columns + step) for step in (0, 1))
         formula = f"2^{self.subset} binomial(p, {self.subset})"
-        expect(
-            self.experts == below,
-            "experts",
-            self.experts,
-            f"to be {formula} for some p, as {below} or {above}",
-        )
+        if self.experts != below:
+            raise InvalidValue(
+                f"Expected experts={self.experts!r} to be {formula} for some p, as {below} or "
+                f"{above}."
+            )
 
     def _count(self, columns: int) -> int:
         return 2**self.subset * comb(columns, self.subset)

@@ -12,8 +12,9 @@ from math import ceil, expm1, log, sqrt
 import numpy as np
 from scipy.special import bdtrc, gammaln
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, expect, positive
+from hedgerow.core.validate import at_least, between, positive
 
 # of the columns in Theorem 11: games that are large enough for a larger subset cannot be played
 LARGEST_SUBSET = 4
@@ -45,7 +46,8 @@ def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -
     [36.64, 4.14]
     """
     positive("epsilon", epsilon)
-    expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
+    if not 0 <= delta < 1:
+        raise InvalidValue(f"Expected delta={delta!r} in [0, 1).")
     each = setting.clients * epsilon
     rounds = ceil(min(setting.rounds, log(setting.experts) / each))  # later ones add nothing
     total = 0.0
@@ -114,12 +116,11 @@ def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: floa
 
 def _small_delta(theorem: str, delta: float, horizon: int) -> None:
     most = float(horizon) ** -3
-    expect(
-        0 <= delta <= most,
-        "delta",
-        delta,
-        f"in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs delta <= T^-3, T = {horizon}",
-    )
+    if not 0 <= delta <= most:
+        raise InvalidValue(
+            f"Expected delta={delta!r} in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs "
+            f"delta <= T^-3, T = {horizon}."
+        )
 
 
 def _log_tails(count: int) -> np.ndarray:

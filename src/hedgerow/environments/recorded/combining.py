@@ -13,9 +13,10 @@ from hedgerow.core.block import Block
 from hedgerow.core.combination import Combination
 from hedgerow.core.convex import AbsoluteError, Huber, Pinball, Scored
 from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, one_of
+from hedgerow.core.validate import one_of
 from hedgerow.environments.recorded.forecast_table import ForecastTable
 
 CombinedLoss = Literal["absolute", "pinball", "squared"]
@@ -40,11 +41,16 @@ class _Combining(Environment):
 
     def __post_init__(self) -> None:
         one_of(self, loss=get_args(CombinedLoss))
-        expect(0 < self.quantile < 1, "quantile", self.quantile, "in (0, 1)")
+        if not 0 < self.quantile < 1:
+            raise InvalidValue(f"Expected quantile={self.quantile!r} in (0, 1).")
         pinball = self.loss == "pinball" or self.quantile == 0.5
-        expect(pinball, "quantile", self.quantile, "only with loss='pinball'")
+        if not pinball:
+            raise InvalidValue(f"Expected quantile={self.quantile!r} only with loss='pinball'.")
         good = 0 < self.largest_error < np.inf
-        expect(good, "largest_error", self.largest_error, "to be a finite number > 0")
+        if not good:
+            raise InvalidValue(
+                f"Expected largest_error={self.largest_error!r} to be a finite number > 0."
+            )
 
     @cached_property
     def records(self) -> Array:

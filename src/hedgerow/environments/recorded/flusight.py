@@ -22,7 +22,7 @@ from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, nearest
+from hedgerow.core.validate import nearest
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.forecast_table import ForecastTable
 
@@ -126,9 +126,12 @@ class FluSight(Environment):
     path: str | None = None
 
     def __post_init__(self) -> None:
-        expect(self.missing in ("fill", "sleep"), "missing", self.missing, "in ('fill', 'sleep')")
-        expect(self.scale in ("peak", "week"), "scale", self.scale, "in ('peak', 'week')")
-        expect(0 <= self.coverage <= 1, "coverage", self.coverage, "in [0, 1]")
+        if self.missing not in ("fill", "sleep"):
+            raise InvalidValue(f"Expected missing={self.missing!r} in ('fill', 'sleep').")
+        if self.scale not in ("peak", "week"):
+            raise InvalidValue(f"Expected scale={self.scale!r} in ('peak', 'week').")
+        if not 0 <= self.coverage <= 1:
+            raise InvalidValue(f"Expected coverage={self.coverage!r} in [0, 1].")
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep only the choices: worker processes read the table themselves."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect, numbers
+from hedgerow.core.validate import at_least, numbers
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.forecasts import round_column
 from hedgerow.environments.recorded.table import (
@@ -91,8 +91,10 @@ class ForecastTable:
             raise InvalidValue("No target is known. Check that this is the right column.")
         for field, size in zip(("rounds", "clients", "models"), given.shape, strict=True):
             names = tuple(map(str, getattr(self, field))) or tuple(map(str, range(size)))
-            expect(len(names) == size, field, len(names), f"names for {size} {field}")
-            expect(len(set(names)) == size, field, names, "to be different")
+            if len(names) != size:
+                raise InvalidValue(f"Expected {field}={len(names)!r} names for {size} {field}.")
+            if len(set(names)) != size:
+                raise InvalidValue(f"Expected {field}={names!r} to be different.")
             object.__setattr__(self, field, names)
         for field, value in (("forecasts", given), ("targets", targets)):
             object.__setattr__(self, field, value)
@@ -186,7 +188,8 @@ class ForecastTable:
         require_columns(table, roles, file, models or ())
         names = tuple(models or (name for name in table if name not in roles.values()))
         for name in names:
-            expect(name not in roles.values(), "models", name, "to have no other role")
+            if name in roles.values():
+                raise InvalidValue(f"Expected models={name!r} to have no other role.")
         if not len(table[round]):
             raise InvalidValue(f"Expected at least one row in {file}.")
         found, when = round_column(table[round], round, file)

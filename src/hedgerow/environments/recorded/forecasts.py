@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.validate import expect, numbers, unmasked
+from hedgerow.core.validate import numbers, unmasked
 from hedgerow.environments.recorded.losses import Recording, check_missing
 from hedgerow.environments.recorded.table import (
     Frame,
@@ -108,9 +108,11 @@ def forecast_losses(
 
 def check_loss(loss: Loss, largest_error: float | None, quantile: float) -> None:
     """Refuse choices that do not fit together."""
-    expect(loss in LOSSES, "loss", loss, f"in {LOSSES}")
+    if loss not in LOSSES:
+        raise InvalidValue(f"Expected loss={loss!r} in {LOSSES}.")
     if loss == "zero_one":
-        expect(largest_error is None, "largest_error", largest_error, "only with numbers")
+        if largest_error is not None:
+            raise InvalidValue(f"Expected largest_error={largest_error!r} only with numbers.")
     elif largest_error is None:
         raise InvalidValue(
             "largest_error is missing: the largest error that counts, in the units of the target. "
@@ -118,8 +120,12 @@ def check_loss(loss: Loss, largest_error: float | None, quantile: float) -> None
         )
     else:
         good = 0 < largest_error < np.inf
-        expect(good, "largest_error", largest_error, "to be a finite number > 0")
-    expect(0 < quantile < 1, "quantile", quantile, "in (0, 1)")
+        if not good:
+            raise InvalidValue(
+                f"Expected largest_error={largest_error!r} to be a finite number > 0."
+            )
+    if not 0 < quantile < 1:
+        raise InvalidValue(f"Expected quantile={quantile!r} in (0, 1).")
 
 
 def _check_shapes(forecasts: np.ndarray, target: np.ndarray) -> None:
@@ -271,7 +277,8 @@ def _read(choices: Forecasts, path: Source) -> _Read:
     if not names:
         raise InvalidValue(f"Expected at least one column of forecasts in {path}.")
     for name in names:
-        expect(name not in roles.values(), "experts", name, "to have no other role")
+        if name in roles.values():
+            raise InvalidValue(f"Expected experts={name!r} to have no other role.")
     if not len(table[choices.round]):
         raise InvalidValue(f"Expected at least one row in {path}.")
     rounds, when = round_column(table[choices.round], choices.round, path)

@@ -37,7 +37,7 @@ from hedgerow.core.extras import needs
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Gains
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import between, expect, nearest, one_of
+from hedgerow.core.validate import between, nearest, one_of
 from hedgerow.environments.recorded.data import find, find_any
 from hedgerow.environments.recorded.table import unreadable
 
@@ -163,19 +163,22 @@ class Hospitals(Environment):
 
     def __post_init__(self) -> None:
         letters = isinstance(self.state, str) and self.state.isascii() and self.state.isupper()
-        expect(
-            letters and len(self.state) == 2,
-            "state",
-            self.state,
-            'to be two capital letters such as "NM"',
-        )
+        if not letters or len(self.state) != 2:
+            raise InvalidValue(
+                f'Expected state={self.state!r} to be two capital letters such as "NM".'
+            )
         one_of(self, patients=get_args(Patients), sizes=get_args(Sizes))
         few = 0 <= self.suppressed < MOST_SUPPRESSED
-        expect(few, "suppressed", self.suppressed, "in [0, 4): larger numbers are not suppressed")
+        if not few:
+            raise InvalidValue(
+                f"Expected suppressed={self.suppressed!r} in [0, 4): larger numbers are not "
+                "suppressed."
+            )
         between("keep", self.keep, 0.0, 1e9)
         for name in ("first", "last"):
             given = getattr(self, name)
-            expect(_day(given) is not None, name, given, 'to be a day such as "2020-08-09"')
+            if _day(given) is None:
+                raise InvalidValue(f'Expected {name}={given!r} to be a day such as "2020-08-09".')
 
     @property
     def weeks(self) -> HospitalWeeks:

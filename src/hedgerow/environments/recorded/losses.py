@@ -23,7 +23,7 @@ from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, masked, unmasked
+from hedgerow.core.validate import masked, unmasked
 from hedgerow.environments.recorded.table import (
     ALL,
     NO_GAPS,
@@ -290,7 +290,8 @@ def _listed(names: list[str]) -> str:
 
 def check_missing(missing: Missing) -> None:
     """Refuse an unknown way to treat gaps."""
-    expect(missing in (None, "absent"), "missing", missing, "to be 'absent' or None")
+    if missing not in (None, "absent"):
+        raise InvalidValue(f"Expected missing={missing!r} to be 'absent' or None.")
 
 
 def read_losses(

@@ -21,7 +21,7 @@ from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, one_of
+from hedgerow.core.validate import at_least, one_of
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import TestAccuracy
 from hedgerow.environments.recorded.data import find_any
@@ -92,10 +92,12 @@ class MNIST(Environment):
         at_least("examples", self.examples, 1)
         at_least("start_seed", self.start_seed, 0)
         at_least("tested", self.tested, 1)
-        expect(self.tested <= TESTED, "tested", self.tested, f"<= {TESTED}")
+        if not self.tested <= TESTED:
+            raise InvalidValue(f"Expected tested={self.tested!r} <= {TESTED}.")
         one_of(self, model=tuple(MODELS))
         if self.horizon is None:
-            expect(self.rounds >= 1, "examples", self.examples, f"<= {LEAST}")
+            if not self.rounds >= 1:
+                raise InvalidValue(f"Expected examples={self.examples!r} <= {LEAST}.")
         else:
             at_least("horizon", self.horizon, 1)
 

@@ -20,7 +20,6 @@ from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import Array, Units, round_to_lattice
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.recorded.data import find_any
 
@@ -115,12 +114,8 @@ class MovieLensGenres(Environment):
 
     def __post_init__(self) -> None:
         _ = self.setting
-        expect(
-            self.unrated in ("zero", "user_mean"),
-            "unrated",
-            self.unrated,
-            "in ('zero', 'user_mean')",
-        )
+        if self.unrated not in ("zero", "user_mean"):
+            raise InvalidValue(f"Expected unrated={self.unrated!r} in ('zero', 'user_mean').")
 
     @property
     def setting(self) -> Setting:
@@ -136,12 +131,10 @@ class MovieLensGenres(Environment):
     def start(self, seed: int) -> tuple[Array, int]:
         losses = load(self.unrated)
         wanted = self.clients * self.horizon
-        expect(
-            wanted <= len(losses),
-            "clients * horizon",
-            wanted,
-            f"<= {len(losses)}, the number of users",
-        )
+        if wanted > len(losses):
+            raise InvalidValue(
+                f"Expected clients * horizon={wanted!r} <= {len(losses)}, the number of users."
+            )
         order = (
             generator(seed, 1).permutation(len(losses)) if self.shuffled else np.arange(len(losses))
         )

@@ -21,7 +21,6 @@ import numpy as np
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.extras import needs
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import expect
 from hedgerow.environments.recorded.data import find
 
 Missing = Literal["absent"] | None
@@ -225,7 +224,8 @@ def require_columns(
     """
     columns = list(roles.values())
     for name in columns:
-        expect(columns.count(name) == 1, "column", name, "to have one role only")
+        if columns.count(name) != 1:
+            raise InvalidValue(f"Expected column={name!r} to have one role only.")
     commas = "" if _is_parquet(path) else " (columns are separated by commas)"
     found = f"in {path}{commas}, found {headings(table)}"
     for role, column in roles.items():

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Feature
-from hedgerow.core.validate import expect
+from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.wrappers.masks import Around, Position, coins
 
 _KEY = 0x616273  # "abs"
@@ -47,18 +47,18 @@ class Absent(Around):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
+        if not 0 <= self.rate < 1:
+            raise InvalidValue(f"Expected rate={self.rate!r} in [0, 1).")
 
     def block(
         self, state: Position, rounds: int, past_plays: np.ndarray | None
     ) -> tuple[Block, Position]:
         made, inner = self.of.block(state.inner, rounds, past_plays)
-        expect(
-            self.setting.deciders is None,
-            "deciders",
-            self.setting.deciders,
-            "to be None: clients can be absent only where the clients play",
-        )
+        if self.setting.deciders is not None:
+            raise InvalidValue(
+                f"Expected deciders={self.setting.deciders!r} to be None: clients can be absent "
+                "only where the clients play."
+            )
         present = coins(state.seed, _KEY, state.round, rounds, self.setting.clients) >= self.rate
         losses: Any = np.where(present[..., None], made.losses, 0.0)
         block = replace(made, losses=losses, reports=losses, present=present)

@@ -9,8 +9,9 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Feature
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.environments.wrappers.masks import Around, Position
 
 
@@ -67,18 +68,15 @@ class Delayed(Around):
 
     def start(self, seed: int) -> Position:
         horizon, clients = self.setting.rounds, self.setting.clients
-        expect(
-            max(self._each) < horizon,
-            "rounds",
-            self.rounds,
-            f"< horizon={horizon}: a later report would never arrive",
-        )
-        expect(
-            not isinstance(self.rounds, tuple) or len(self.rounds) == clients,
-            "rounds",
-            self.rounds,
-            f"to have one number for each of {clients} clients",
-        )
+        if not max(self._each) < horizon:
+            raise InvalidValue(
+                f"Expected rounds={self.rounds!r} < horizon={horizon}: a later report would never "
+                "arrive."
+            )
+        if isinstance(self.rounds, tuple) and len(self.rounds) != clients:
+            raise InvalidValue(
+                f"Expected rounds={self.rounds!r} to have one number for each of {clients} clients."
+            )
         return Position(seed, 0, Waiting(self.of.start(seed)))
 
     def block(

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Feature, Traits
-from hedgerow.core.validate import expect
+from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.wrappers.masks import Around, Position, coins
 
 _KEY = 0x736C70  # "slp"
@@ -48,7 +48,8 @@ class Sleeping(Around):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
+        if not 0 <= self.rate < 1:
+            raise InvalidValue(f"Expected rate={self.rate!r} in [0, 1).")
 
     @property
     def traits(self) -> Traits:

@@ -14,8 +14,9 @@ from math import expm1, isfinite, log1p
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import round_up, rounded_up
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.composition.recursion import Grid, Values, compute, grid_for
 from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import BoundedRange
@@ -164,4 +165,5 @@ class BoundedRangeSequence(_Recursion):
 
 
 def _check_range(value: float) -> None:
-    expect(isfinite(value) and 0 <= value <= WIDEST, "range", value, f"in [0, {WIDEST}]")
+    if not isfinite(value) or not 0 <= value <= WIDEST:
+        raise InvalidValue(f"Expected range={value!r} in [0, {WIDEST}].")

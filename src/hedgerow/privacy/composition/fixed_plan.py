@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.rounding import round_up
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted
 from hedgerow.privacy.curves.base import Composed, Symmetric
 
@@ -165,12 +165,8 @@ def fixed_plan(
             raise Unsupported(
                 f"Expected part={part!r} to be one of PureDP, LaplaceDP, BoundedRange, GaussianDP."
             )
-        expect(
-            isinstance(part, GaussianDP) or isfinite(part.epsilon(0.0)),
-            "part",
-            part,
-            "to have a finite bound",
-        )
+        if not isinstance(part, GaussianDP) and not isfinite(part.epsilon(0.0)):
+            raise InvalidValue(f"Expected part={part!r} to have a finite bound.")
         at_least("count", count, 0)
         scale = part.mu if isinstance(part, GaussianDP) else part.epsilon(0.0)
         if count > 0 and scale > 0:
@@ -179,7 +175,8 @@ def fixed_plan(
         (part.mu if isinstance(part, GaussianDP) else part.epsilon(0.0), count)
         for part, count in known
     ]
-    expect(bool(known), "plan", [], "to have a step that costs something")
+    if not known:
+        raise InvalidValue("Expected plan=[] to have a step that costs something.")
     # losses spread over about ten standard deviations; a fast Fourier transform handles a million
     # cells in a second
     spread = sqrt(fsum(count * scale**2 for scale, count in scales))
@@ -189,5 +186,6 @@ def fixed_plan(
         if interval is None
         else interval
     )
-    expect(isfinite(chosen) and chosen > 0, "interval", chosen, "> 0 and finite")
+    if not isfinite(chosen) or not chosen > 0:
+        raise InvalidValue(f"Expected interval={chosen!r} > 0 and finite.")
     return Numerical(tuple(known), chosen)

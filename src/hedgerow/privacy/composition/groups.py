@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.certificate import Certificate, Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import root_up, round_down, round_up
 from hedgerow.core.units import Event
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import PureComposition, pure_sum
 from hedgerow.privacy.curves import (
@@ -302,7 +303,8 @@ def of_records(certificate: Certificate, guarantee: Guarantee, k: int) -> Privac
     PureDP(bound=1.5)
     """
     unit = guarantee.unit
-    expect(k == 1 or isinstance(unit, Event), "k", k, f"to be 1: the unit is {unit.words()}")
+    if k != 1 and not isinstance(unit, Event):
+        raise InvalidValue(f"Expected k={k!r} to be 1: the unit is {unit.words()}.")
     return appearances(guarantee.curve, k, separate_reports=certificate.separate)
 
 

@@ -24,8 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import round_up, rounded_up
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.composition import recursion
 from hedgerow.privacy.composition.bounded_range import WIDEST
 from hedgerow.privacy.composition.recursion import Grid, Step, Values, grid_for
@@ -160,9 +161,12 @@ class CoinThenDraws(Symmetric, Composed):
     cap: int | None = None
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.gap) and self.gap > 0, "gap", self.gap, "> 0 and finite")
-        expect(isfinite(self.moved) and self.moved > 0, "moved", self.moved, "> 0 and finite")
-        expect(isfinite(self.range) and self.range > 0, "range", self.range, "> 0 and finite")
+        if not isfinite(self.gap) or not self.gap > 0:
+            raise InvalidValue(f"Expected gap={self.gap!r} > 0 and finite.")
+        if not isfinite(self.moved) or not self.moved > 0:
+            raise InvalidValue(f"Expected moved={self.moved!r} > 0 and finite.")
+        if not isfinite(self.range) or not self.range > 0:
+            raise InvalidValue(f"Expected range={self.range!r} > 0 and finite.")
         at_least("occasions", self.occasions, 0)
         between("chance", self.chance, 0.0, 1.0)
         if self.cap is not None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import round_up, rounded_up, sum_down
-from hedgerow.core.validate import at_least, between, expect
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.curves.base import Composed, QuotedAtDelta, Symmetric
 from hedgerow.privacy.search import closest
@@ -76,13 +77,15 @@ class AfterPureStep(QuotedAtDelta, Composed):
     pure: float
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.pure) and self.pure >= 0, "pure", self.pure, ">= 0 and finite")
+        if not isfinite(self.pure) or not self.pure >= 0:
+            raise InvalidValue(f"Expected pure={self.pure!r} >= 0 and finite.")
 
     def composed_of(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         return (*(((PureDP(self.pure), 1),) if self.pure > 0 else ()), (self.curve, 1))
 
     def delta(self, epsilon: float) -> float:
-        expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
+        if isnan(epsilon):
+            raise InvalidValue(f"Expected epsilon={epsilon!r} to be a number.")
         if not isfinite(epsilon):
             return self.curve.delta(epsilon)
         at_low, at_high = (
@@ -139,7 +142,8 @@ class PureComposition(Symmetric, Composed):
     steps: int
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.bound) and self.bound >= 0, "bound", self.bound, ">= 0 and finite")
+        if not isfinite(self.bound) or not self.bound >= 0:
+            raise InvalidValue(f"Expected bound={self.bound!r} >= 0 and finite.")
         at_least("steps", self.steps, 0)
 
     def composed_of(self) -> tuple[tuple[PureDP, int], ...]:

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from math import exp, expm1, isnan
 from typing import Any
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import PrivacyCurve
 from hedgerow.core.rounding import rounded_up
-from hedgerow.core.validate import expect
 
 QUOTED_DELTA = 1e-6  # where curves that have no delta are quoted
 
@@ -55,7 +55,8 @@ class Symmetric(QuotedAtDelta):
         raise NotImplementedError
 
     def delta(self, epsilon: float) -> float:
-        expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
+        if isnan(epsilon):
+            raise InvalidValue(f"Expected epsilon={epsilon!r} to be a number.")
         if epsilon >= 0:
             return self._delta(epsilon)
         return min(1.0, (-expm1(epsilon) + exp(epsilon) * self._delta(-epsilon)) * (1 + 2.0**-47))

@@ -7,8 +7,9 @@ from math import exp, expm1, inf, isfinite, log, log1p, sqrt, ulp
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import rounded_up
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.privacy.curves.base import Symmetric
 from hedgerow.privacy.search import root
 
@@ -50,7 +51,8 @@ class ZeroConcentratedDP(Symmetric):
     rho: float
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.rho) and self.rho >= 0, "rho", self.rho, ">= 0 and finite")
+        if not isfinite(self.rho) or not self.rho >= 0:
+            raise InvalidValue(f"Expected rho={self.rho!r} >= 0 and finite.")
 
     @property
     def total_variation(self) -> float:

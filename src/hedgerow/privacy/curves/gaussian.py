@@ -8,8 +8,9 @@ from math import exp, inf, isfinite, log, pi, sqrt, ulp
 import numpy as np
 import scipy  # its parts are imported when they are used: they are large
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import rounded_up
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.privacy.curves.base import Symmetric
 from hedgerow.privacy.search import closest, root
 
@@ -58,7 +59,8 @@ class GaussianDP(Symmetric):
     mu: float
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.mu) and self.mu >= 0, "mu", self.mu, ">= 0 and finite")
+        if not isfinite(self.mu) or not self.mu >= 0:
+            raise InvalidValue(f"Expected mu={self.mu!r} >= 0 and finite.")
 
     def _log_delta(self, epsilon: float) -> float:
         """ln delta(epsilon) for epsilon >= 0, where delta is at least the smallest float.

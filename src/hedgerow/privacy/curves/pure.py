@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.rounding import outward, rounded_up
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.privacy.curves.base import Curve
 
 BOUNDED_RANGE = (
@@ -41,7 +42,8 @@ class PureDP(Curve):
     bound: float
 
     def __post_init__(self) -> None:
-        expect(self.bound >= 0, "epsilon", self.bound, ">= 0")
+        if not self.bound >= 0:
+            raise InvalidValue(f"Expected epsilon={self.bound!r} >= 0.")
 
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.bound:
@@ -99,7 +101,8 @@ class ApproximateDP(Curve):
     at_delta: float
 
     def __post_init__(self) -> None:
-        expect(self.at_epsilon >= 0, "at_epsilon", self.at_epsilon, ">= 0")
+        if not self.at_epsilon >= 0:
+            raise InvalidValue(f"Expected at_epsilon={self.at_epsilon!r} >= 0.")
         between("at_delta", self.at_delta, 0.0, 1.0)
 
     def delta(self, epsilon: float) -> float:
@@ -146,7 +149,8 @@ class BoundedRange(Curve):
     range: float
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.range) and self.range >= 0, "range", self.range, ">= 0 and finite")
+        if not isfinite(self.range) or not self.range >= 0:
+            raise InvalidValue(f"Expected range={self.range!r} >= 0 and finite.")
 
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.range:
@@ -195,7 +199,8 @@ class LaplaceDP(Curve):
     bound: float
 
     def __post_init__(self) -> None:
-        expect(isfinite(self.bound) and self.bound >= 0, "bound", self.bound, ">= 0 and finite")
+        if not isfinite(self.bound) or not self.bound >= 0:
+            raise InvalidValue(f"Expected bound={self.bound!r} >= 0 and finite.")
 
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.bound:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.validate import expect
+from hedgerow.core.errors import InvalidValue
 from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, LaplaceDP, PureDP
 from hedgerow.privacy.curves.wrapped import Quoted
@@ -44,12 +44,8 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     """
     alpha = np.asarray(alpha, float)
     inside = (alpha >= 0) & (alpha <= 1)
-    expect(
-        bool(inside.all()),
-        "alpha",
-        float(alpha[~inside].flat[0]) if not inside.all() else 0.0,
-        "in [0, 1]",
-    )
+    if not inside.all():
+        raise InvalidValue(f"Expected alpha={float(alpha[~inside].flat[0])!r} in [0, 1].")
     match curve:
         case Quoted(inner, _):
             least = trade_off(inner, alpha)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import PrivacyCurve
 from hedgerow.core.rounding import round_down, rounded_up
-from hedgerow.core.validate import between, expect
+from hedgerow.core.validate import between
 from hedgerow.privacy.curves.base import QUOTED_DELTA, Composed, Curve, QuotedAtDelta
 from hedgerow.privacy.curves.pure import ApproximateDP
 
@@ -29,7 +30,8 @@ class Quoted(Curve):
     at_delta: float
 
     def __post_init__(self) -> None:
-        expect(0 < self.at_delta < 1, "at_delta", self.at_delta, "in (0, 1)")
+        if not 0 < self.at_delta < 1:
+            raise InvalidValue(f"Expected at_delta={self.at_delta!r} in (0, 1).")
 
     def delta(self, epsilon: float) -> float:
         return self.curve.delta(epsilon)
@@ -66,7 +68,8 @@ class WithFailure(Composed):
     at_delta: float
 
     def __post_init__(self) -> None:
-        expect(0 <= self.at_delta <= 1, "at_delta", self.at_delta, "in [0, 1]")
+        if not 0 <= self.at_delta <= 1:
+            raise InvalidValue(f"Expected at_delta={self.at_delta!r} in [0, 1].")
 
     def composed_of(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         return (ApproximateDP(0.0, self.at_delta), 1), (self.curve, 1)
@@ -111,7 +114,8 @@ class LargestOf(QuotedAtDelta):
     curves: tuple[PrivacyCurve, ...]
 
     def __post_init__(self) -> None:
-        expect(len(self.curves) > 0, "curves", self.curves, "to be at least one")
+        if len(self.curves) == 0:
+            raise InvalidValue(f"Expected curves={self.curves!r} to be at least one.")
 
     def delta(self, epsilon: float) -> float:
         return max(curve.delta(epsilon) for curve in self.curves)
@@ -139,7 +143,8 @@ class SmallestOf(QuotedAtDelta):
     curves: tuple[PrivacyCurve, ...]
 
     def __post_init__(self) -> None:
-        expect(len(self.curves) > 0, "curves", self.curves, "to be at least one")
+        if len(self.curves) == 0:
+            raise InvalidValue(f"Expected curves={self.curves!r} to be at least one.")
 
     def delta(self, epsilon: float) -> float:
         return min(curve.delta(epsilon) for curve in self.curves)

@@ -16,11 +16,12 @@ import numpy.typing as npt
 import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.domain import length
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import exact_scales
 from hedgerow.core.mechanism import Mechanism, PrivacyCurve
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import root_up, round_up
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
 
 
@@ -371,7 +372,8 @@ Values = npt.NDArray[np.float64]
 
 def check_law(law: str) -> None:
     """Refuse a law for which the stated guarantees are not proven."""
-    expect(law in get_args(Law), "law", law, f"to be one of {get_args(Law)}")
+    if law not in get_args(Law):
+        raise InvalidValue(f"Expected law={law!r} to be one of {get_args(Law)}.")
 
 
 def log_survival(law: Law, x: npt.ArrayLike) -> Values:

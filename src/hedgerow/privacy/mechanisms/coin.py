@@ -14,7 +14,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import positive
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import Values
 
@@ -54,8 +54,12 @@ class Coin(Mechanism):
     def __post_init__(self) -> None:
         positive("rate", self.rate)
         positive("sensitivity", self.sensitivity)
-        expect(self.base * UNITS_PER_LOSS % 1 == 0, "base", self.base, "on the lattice of 2^-20")
-        expect(self.base > 0, "base", self.base, "> 0: otherwise one side of the coin reveals data")
+        if self.base * UNITS_PER_LOSS % 1 != 0:
+            raise InvalidValue(f"Expected base={self.base!r} on the lattice of 2^-20.")
+        if not self.base > 0:
+            raise InvalidValue(
+                f"Expected base={self.base!r} > 0: otherwise one side of the coin reveals data."
+            )
 
     @property
     def scale(self) -> float:

@@ -15,7 +15,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism, PrivacyCurve
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_down, round_up
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import positive
 from hedgerow.privacy.curves import BoundedRange, PureDP
 from hedgerow.privacy.mechanisms.additive import Values, log_cdf, log_density
 
@@ -209,12 +209,8 @@ class NoisyMax(_Selection):
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        expect(
-            self.law in ("exponential", "gumbel"),
-            "law",
-            self.law,
-            "to be 'exponential' or 'gumbel'",
-        )
+        if self.law not in ("exponential", "gumbel"):
+            raise InvalidValue(f"Expected law={self.law!r} to be 'exponential' or 'gumbel'.")
         super().__post_init__()
 
     @cached_property

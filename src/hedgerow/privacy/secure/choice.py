@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.secure.digits import below, digits, mp
 from hedgerow.privacy.secure.laws import ERROR, Flags, Values, decided
 from hedgerow.privacy.secure.words import SecureWords
 
 
 def _check(gaps: Values, rate: float) -> None:
-    expect(gaps.ndim == 1 and len(gaps) > 0, "gaps", gaps.shape, "to be one row of scores")
-    expect(
-        bool(np.isfinite(gaps).all()) and gaps.min() == 0,
-        "least gap",
-        float(gaps.min()),
-        "to be 0, and every gap to be finite",
-    )
-    expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
+    if gaps.ndim != 1 or len(gaps) == 0:
+        raise InvalidValue(f"Expected gaps={gaps.shape!r} to be one row of scores.")
+    if not bool(np.isfinite(gaps).all()) or gaps.min() != 0:
+        raise InvalidValue(
+            f"Expected least gap={float(gaps.min())!r} to be 0, and every gap to be finite."
+        )
+    if not np.isfinite(rate) or not rate > 0:
+        raise InvalidValue(f"Expected rate={rate!r} > 0 and finite.")
 
 
 def exponential(gaps: Values, rate: float, words: SecureWords) -> int:
@@ -92,13 +93,12 @@ def permutation(count: int, words: SecureWords) -> np.ndarray:
 
 def flips(gaps: Values, rate: float, words: SecureWords) -> Flags:
     """Toss coins that show True with probability exp(-rate * gap)."""
-    expect(
-        bool((gaps >= 0).all() and np.isfinite(gaps).all()),
-        "least gap",
-        float(gaps.min(initial=0.0)),
-        ">= 0, and every gap to be finite",
-    )
-    expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
+    if not bool((gaps >= 0).all() and np.isfinite(gaps).all()):
+        raise InvalidValue(
+            f"Expected least gap={float(gaps.min(initial=0.0))!r} >= 0, and every gap to be finite."
+        )
+    if not np.isfinite(rate) or not rate > 0:
+        raise InvalidValue(f"Expected rate={rate!r} > 0 and finite.")
     heads = words.take(gaps.size)
     flat = gaps.ravel()
     yes, no = decided(np.multiply(heads, 2.0**-64, dtype=np.float64), np.exp(-rate * flat), ERROR)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least, positive
 from hedgerow.privacy.secure.digits import below, geometric, mp, whole_part
 from hedgerow.privacy.secure.laws import ERROR, SHAPES, Flags, LatticeLaw, Shape, Values, decided
 from hedgerow.privacy.secure.words import SecureWords
@@ -68,13 +69,12 @@ class ExactLaw:
     def __init__(
         self, law: LatticeLaw, scale: float, *, step: float = 1.0, reach: float | None = None
     ) -> None:
-        expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
-        expect(
-            SMALLEST_SCALE <= scale <= LARGEST_SCALE,
-            "scale",
-            scale,
-            f"in [{SMALLEST_SCALE}, {LARGEST_SCALE:g}] lattice steps",
-        )
+        if law not in SHAPES:
+            raise InvalidValue(f"Expected law={law!r} in {tuple(SHAPES)}.")
+        if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
+            raise InvalidValue(
+                f"Expected scale={scale!r} in [{SMALLEST_SCALE}, {LARGEST_SCALE:g}] lattice steps."
+            )
         self.shape: Shape = SHAPES[law](float(scale))
         self.step = step
         strips = CELLS - 1 if self.shape.one_sided else (CELLS - 2) // 2
@@ -273,7 +273,8 @@ def _alias(weights: Integers) -> tuple[Integers, Integers]:
 
 def integer(law: LatticeLaw, scale: float, words: SecureWords) -> int:
     """Draw one integer of this law, of any size."""
-    expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
+    if law not in SHAPES:
+        raise InvalidValue(f"Expected law={law!r} in {tuple(SHAPES)}.")
     positive("scale", scale)
     if law == "exponential":
         return _exponential(scale, words)

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, WIDEST, Array, Units, exact_scales
 from hedgerow.core.noise import Noise, NoiseSource, plain
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.secure import choice
 from hedgerow.privacy.secure.cube import Cube
 from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw, integer
@@ -180,7 +180,8 @@ class SecureNoise(NoiseSource):
 
     def integers(self, law: LatticeLaw, scale: float, count: int) -> Units:
         """Draw `count` integers of a law on the integers, of any scale up to 2^46."""
-        expect(0 < scale <= WIDEST, "scale", scale, f"> 0 and <= {WIDEST:g}")
+        if not 0 < scale <= WIDEST:
+            raise InvalidValue(f"Expected scale={scale!r} > 0 and <= {WIDEST:g}.")
         at_least("count", count, 0)
         return self._take(law, float(scale), 1.0, count).astype(np.int64)
 
@@ -188,7 +189,7 @@ class SecureNoise(NoiseSource):
         with self._lock:
             words = self._fresh_words()
             if law not in SHAPES:
-                expect(False, "law", law, f"in {tuple(SHAPES)}")
+                raise InvalidValue(f"Expected law={law!r} in {tuple(SHAPES)}.")
             key = (law, scale, step)
             return _kept(self._stores, key, lambda: _Store(*key)).take(count, words)
 
@@ -199,7 +200,7 @@ def _steps(law: str, scale: float, width: int = 1) -> float:
     if not least <= scale <= most:
         coarse = f">= {least:g}: {_LATTICE} is too coarse for less"
         exact = f"<= {most:g}: noise and sums must stay exact in floats"
-        expect(False, "scale", scale, exact if scale > most else coarse)
+        raise InvalidValue(f"Expected scale={scale!r} {(exact if scale > most else coarse)}.")
     return scale * UNITS_PER_LOSS
 
 
