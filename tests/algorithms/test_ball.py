@@ -381,13 +381,13 @@ def test_too_many_coordinates_are_refused() -> None:
 
 def test_without_noise_ftrl_is_the_regularised_leader() -> None:
     game = hr.Regression(clients=3, features=2, horizon=12, loss="huber")
-    algorithm = hr.NoisyFTRL(penalty=4.0).build(game.setting)
+    algorithm = hr.NoisyFTRL().build(game.setting)
     kept = Everything(wants_messages=False)
     hr.simulate(algorithm, game, 0, sinks=[kept], noise=NoNoise())
     records = game.block(game.start(0), 12, None)[0].losses
     family, total = game.family, np.zeros(2)
     for played, shown in zip(kept.all_plays(), records, strict=True):
-        expected = family.domain.project(-total / (3 * 4.0))
+        expected = family.domain.project(-total / (3 * algorithm.parameters["penalty"]))
         assert np.abs(played - expected).max() < 1e-4  # the lattice, and least squares
         total += family.gradient(shown, played).sum(axis=0)
 

@@ -130,7 +130,6 @@ def test_the_bound_by_hand() -> None:
         ({"trust": "nobody"}, "trust='nobody'"),
         ({"factorisation": "best"}, "factorisation='best'"),
         ({"factorisation": 7}, "factorisation=7"),
-        ({"buffers": 0}, "buffers=0"),
         ({"every": 0}, "every=0"),
         ({"reports": "some"}, "reports='some'"),
         ({"reports": "silo", "trust": "local"}, "'central' with reports='silo'"),
@@ -167,7 +166,7 @@ def test_it_needs_a_horizon() -> None:
 def test_the_ledger_finds_a_cost_of_one_release_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug: noise for one release, though a vector enters all later ones."""
     monkeypatch.setattr(BufferedToeplitz, "sensitivity", lambda *_: 1.0)
-    found = examine("ledger composes", RunningLeader(buffers=2))
+    found = examine("ledger composes", RunningLeader())
     assert found.status == "broken"
     assert "shifts add up" in found.detail
 

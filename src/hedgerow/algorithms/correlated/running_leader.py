@@ -51,7 +51,7 @@ from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
-from hedgerow.running_sums.kinds import BUFFERS, Kind, check_kind, factorise
+from hedgerow.running_sums.kinds import Kind, check_kind, factorise
 from hedgerow.running_sums.lattice import LatticeEncoder, memory_of_clients
 
 PROOF = "correlated_noise.md"
@@ -214,8 +214,6 @@ class RunningLeader(AlgorithmSpec):
         Which noise: the name of a factorisation (`factorise`), or one for as many rounds as there
         are exchanges. "blt" (default) keeps a few buffers and is close to the best; "root" and
         "dense" remember everything.
-    buffers
-        How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
     reports
         "each" (default): every client reports all experts. "silo": client i reports the number of
         expert i, and deciders play; the server must be trusted.
@@ -254,7 +252,6 @@ class RunningLeader(AlgorithmSpec):
         meanings={
             "reports": "each client about all experts, or a silo about its own",
             "factorisation": "how the noise of the running sums is correlated",
-            "buffers": "earlier vectors that the filter keeps",
             "deviation": "largest standard deviation of the noise of a running sum",
             **MEANINGS,
         },
@@ -266,7 +263,6 @@ class RunningLeader(AlgorithmSpec):
     trust: Trust = "central"
     every: int = 1
     factorisation: Kind | Factorisation = "blt"
-    buffers: int = BUFFERS
     reports: Reports = "each"
     early: bool = True
 
@@ -286,7 +282,6 @@ class RunningLeader(AlgorithmSpec):
             )
         check_kind(self.factorisation)
         at_least("every", self.every, 1)
-        at_least("buffers", self.buffers, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
@@ -295,7 +290,7 @@ class RunningLeader(AlgorithmSpec):
         playing, low, high = setting.deciders is None, *ranges(setting)
         schedule = Schedule.of(self.every, self.early)
         exchanges = schedule.count(setting.rounds) + 1  # one more: after the last round
-        factors = factorise(self.factorisation, exchanges, self.buffers)
+        factors = factorise(self.factorisation, exchanges)
         together = setting.clients if central and not silo else 1
         most = max(1, ceil(float(max(np.abs(low).max(), np.abs(high).max())) / STEP)) * STEP
         largest = most * (self.every * together)

@@ -39,7 +39,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
-from hedgerow.running_sums.kinds import Kind, factorise
+from hedgerow.running_sums.factorisation import Factorisation
+from hedgerow.running_sums.kinds import Kind, check_kind, factorise
 from hedgerow.running_sums.lattice import LatticeEncoder, memory_of_clients
 
 PROOF = "noisy_ftrl.md"
@@ -154,16 +155,12 @@ class NoisyFTRL(AlgorithmSpec):
     factorisation
         Which noise: "tree" (default, as in Kairouz et al. 2021, with least squares), "blt" (smaller
         noise, a few buffers), "root" (the square root, which remembers everything), "banded",
-        "epochs", "dense", "naive_tree" or "independent"; see `factorise`.
-    buffers
-        How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
+        "epochs", "dense", "naive_tree" or "independent" (see `factorise`), or a factorisation for
+        as many rounds as there are exchanges.
     clip
         The longest gradient, in [2^-20, 2^30]; longer ones are shortened, and the measure `clipped`
         counts them. None (default): the bound that the loss family declares. With a smaller one no
         regret bound is proven.
-    penalty
-        The weight lambda of the quadratic penalty, > 0, for the mean loss of all clients. None
-        (default): the one with the smallest proven regret.
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
         True; without them nothing is known in the first `every` rounds.
@@ -197,7 +194,6 @@ class NoisyFTRL(AlgorithmSpec):
         exact="trust='central' or trust='local'",
         meanings={
             "factorisation": "how the noise of the running sums is correlated",
-            "buffers": "earlier vectors that the filter keeps",
             "clip": "longest gradient; longer ones are shortened",
             "penalty": "weight of the quadratic penalty",
             "deviation": "largest standard deviation of the noise of a running sum",
@@ -210,10 +206,8 @@ class NoisyFTRL(AlgorithmSpec):
     delta: float = 1e-6
     trust: Trust = "central"
     every: int = 1
-    factorisation: Kind = "tree"
-    buffers: int = 4
+    factorisation: Kind | Factorisation = "tree"
     clip: float | None = None
-    penalty: float | None = None
     early: bool = True
 
     def __post_init__(self) -> None:
@@ -223,13 +217,11 @@ class NoisyFTRL(AlgorithmSpec):
                 f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
                 "guarantee."
             )
-        one_of(self, trust=get_args(Trust), factorisation=get_args(Kind))
+        one_of(self, trust=get_args(Trust))
+        check_kind(self.factorisation)
         at_least("every", self.every, 1)
-        at_least("buffers", self.buffers, 1)
         if self.clip is not None:
             positive("clip", self.clip)
-        if self.penalty is not None:
-            positive("penalty", self.penalty)
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
@@ -240,7 +232,7 @@ class NoisyFTRL(AlgorithmSpec):
             raise InvalidValue(f"Expected clip={clip!r} in [2^-20, 2^30]: use other units.")
         schedule = Schedule.of(self.every, self.early)
         batches = schedule.count(setting.rounds) + 1
-        factors = factorise(self.factorisation, batches, self.buffers)
+        factors = factorise(self.factorisation, batches)
         central = self.trust == "central"
         encoder = LatticeEncoder(factors, width, clip * self.every * (clients if central else 1))
         # one record moves one gradient by at most 2 clip; the sensitivity is that of all releases
@@ -250,7 +242,7 @@ class NoisyFTRL(AlgorithmSpec):
         errors = mechanism.scale * (1.0 if central else sqrt(clients)) * factors.error_by_round()
         off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
         moves = batch_moves(setting, schedule, errors, off)
-        weight = self.penalty or sqrt(2 * moves) / farthest(family.domain, width)
+        weight = sqrt(2 * moves) / farthest(family.domain, width)
         client = Following(width, family, clip)
         server = Leading(width, schedule, factors, domain=family.domain, weight=clients * weight)
         if central:
