@@ -86,7 +86,7 @@ def bombard(one: Served, good: list[bytes], foreign: list[bytes], taken: int, se
     for start in range(0, taken, 100):
         batch = [next(stream) for _ in range(min(100, taken - start))]
         for reply in one.study.take(batch):
-            assert isinstance(reply, Wait) or reply[:1] in (b"E", b"M", b"B", b"W", b"F")
+            assert isinstance(reply, Wait) or reply[:1] in (b"E", b"M", b"S", b"W", b"F")
         if start == 5000:
             peak = peak_mebibytes()
     connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=30)

@@ -238,6 +238,30 @@ def test_a_client_that_misses_broadcasts_catches_up(
     study.close()
 
 
+@pytest.mark.parametrize(("rule", "seen"), [("fold", 3), ("drop", 3)])
+def test_a_late_client_catches_up_in_one_round_trip(
+    place: Path, built_once: None, rule: str, seen: int
+) -> None:
+    """The reply to its upload has all answers that it has missed, each with a path of its own."""
+    study, _ = behind(place, rule)
+    late, kinds = study.learner(2).client, list[bytes]()
+    carry = late.link.call
+
+    class Counting:
+        def call(self, request: bytes) -> bytes | None:
+            kinds.append(request[:1])
+            return carry(request)
+
+    late.link = Counting()
+    assert late.exchange == 0
+    late.advance()
+    assert (late.exchange, study.running_server().exchange) == (seen, seen)
+    assert kinds == [wire.Upload.kind]
+    late.advance()  # with "fold" it asks for the answer that counts its upload, which is open
+    assert late.ready is (rule == "drop")
+    study.close()
+
+
 class Forgiving(StudyServer):
     """A mutant that folds late uploads in although the study drops them."""
 

@@ -439,10 +439,11 @@ def test_waiting_is_no_reply(study: SimulatedStudy) -> None:
     first, second = (study.learner(client).client for client in (0, 1))
     server, exchange = study.running_server(), study.running_server().exchange + 1
     (reply,) = server.take([first._release(exchange).message])
-    assert reply == Wait(exchange)
+    assert reply == Wait(exchange, first.index)
     assert server.answer(exchange) is None
     (reply,) = server.take([second._release(exchange).message])
-    assert reply == server.answer(exchange)
+    assert isinstance(reply, bytes)
+    assert wire.Answered.read(reply).answers[0][0] == server.answer(exchange)
 
 
 def test_a_learner_cannot_be_copied(study: SimulatedStudy) -> None:

@@ -31,13 +31,14 @@ class _Study:
         self.batches.append(b"".join(data[:1] for data in requests))
         uploads = self.batches[-1].count(wire.Upload.kind)
         self.missing -= uploads
-        return [Wait(1) if data[:1] == wire.Upload.kind else data for data in requests]
+        return [Wait(1, 0) if data[:1] == wire.Upload.kind else data for data in requests]
 
     def news(self) -> list[object]:
         return []
 
-    def answer(self, exchange: int) -> bytes | None:
-        return b"answer" if exchange == 1 and self.missing == 0 else None
+    def sent(self, exchange: int) -> Any:
+        answered = exchange == 1 and self.missing == 0
+        return SimpleNamespace(reply=lambda client: b"answer") if answered else None
 
     def close(self) -> None:
         pass

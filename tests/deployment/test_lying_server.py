@@ -49,12 +49,11 @@ class Lying:
         reply = server.take([request])[0]
         if reply is None:
             return None
-        true = wire.unpack(reply, server.study, wire.Answer)
+        newest, ((data, path),) = wire.Answered.read(reply)
+        true = wire.unpack(data, server.study, wire.Answer)
         broadcast = self._lie(decode(server.algorithm.broadcasts.kind, true.broadcast))
-        receipts = true.payload[: -len(true.broadcast)]
-        return wire.pack(
-            replace(true, payload=receipts + encode(broadcast)), server.study, server.key
-        )
+        lie = replace(true, payload=true.root + encode(broadcast))
+        return wire.Answered(newest, ((wire.pack(lie, server.study, server.key), path),)).pack()
 
 
 @pytest.mark.parametrize("lie", LIES)

@@ -35,6 +35,7 @@ from hedgerow.deployment.database import open_database, point
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.manifest import KEY, NOT_PRIVATE, Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
+from hedgerow.deployment.receipts import NOT_COUNTED, root_of
 from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 from hedgerow.engines.population import observe
@@ -356,15 +357,21 @@ class StudyClient(ClientLedger):
         ask = wire.Ask(self.index, game.exchange + 1)
         self._receive(ask.exchange, self._call(self._pack(ask)), self.released(late))
 
-    def _after(self, answer: wire.Answer, rounds: int | None, own: bytes | None) -> dict[str, Any]:
-        """Where the game stands after an answer; a client that is behind has skipped rounds.
+    def _counts(self, answer: wire.Answer, path: bytes, own: bytes | None) -> bool:
+        """Whether an answer counts the upload of this client; `own` is its hash.
 
-        `own` is the hash of the upload that the answer may count; None: there is none yet.
+        None: there is none yet. An answer that counts something else is refused.
         """
-        game, receipt = self._game, answer.receipt(self.index)
-        counted = own is None or receipt == own[: wire.RECEIPT]
-        if not counted and (receipt != bytes(wire.RECEIPT) or not self._rule.may_close):
-            raise Distrusted("The server's answer counts another upload than the one sent.")
+        if own is None:
+            return True
+        for found in (own, NOT_COUNTED) if self._rule.may_close else (own,):
+            if root_of(path, self.index, answer.clients, found) == answer.root:
+                return found is own
+        raise Distrusted("The server's answer counts another upload than the one sent.")
+
+    def _after(self, answer: wire.Answer, rounds: int | None, counted: bool) -> dict[str, Any]:
+        """Where the game stands after an answer; a client that is behind has skipped rounds."""
+        game = self._game
         if counted and game.behind is not None and self._rule.name == "drop":
             raise Distrusted("The server's answer counts an upload that was too late.")
         skipped = 0 if game.behind is None else game.remaining or 0
@@ -379,10 +386,20 @@ class StudyClient(ClientLedger):
         }
 
     def _receive(self, exchange: int, reply: bytes | None, own: bytes | None) -> None:
-        """Take the answer of an exchange; `own` is the hash of the upload that it may count."""
+        """Take the answer of an exchange, and those after it as long as this client is behind.
+
+        `own` is the hash of the upload that they may count.
+        """
         if reply is None:
             return
-        answer = self._reply(reply, wire.Answer)
+        found = wire.Answered.read(reply)
+        self._newest = found.newest
+        for at, (data, path) in enumerate(found.answers, exchange):
+            if at == exchange or self._game.behind is not None:
+                self._take(at, data, path, own)
+
+    def _take(self, exchange: int, data: bytes, path: bytes, own: bytes | None) -> None:
+        answer = self._reply(data, wire.Answer)
         if (answer.exchange, answer.clients) != (exchange, len(self.manifest.roster)):
             raise Distrusted("The server's answer is for another exchange.")
         try:  # before the role sees it, and whatever the records are
@@ -394,15 +411,13 @@ class StudyClient(ClientLedger):
                 "released until an allowed answer comes. Ask the operator of the server for the "
                 "reason before you join another study."
             ) from None
-        after = self._after(answer, broadcast.rounds, own)
-        if after["behind"] == exchange and self._rule.name == "drop":
-            self._greeted = False  # ask how far the server is
+        after = self._after(answer, broadcast.rounds, self._counts(answer, path, own))
         with self._database.hold("client answer"):
             game, decider = self._game, self.algorithm.decider
             state = self.algorithm.client.receive(game.state, broadcast)
             if decider is not None:
                 after["decider"] = decider.receive(game.decider, broadcast)
-            found, seal = wire.hash_of(reply), wire.seal_of(reply)
+            found, seal = wire.hash_of(data), wire.seal_of(data)
             self._database.execute(
                 "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
             )

@@ -22,7 +22,7 @@ from hedgerow.core.validate import at_least, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.logs import log, log_error
 from hedgerow.deployment.metrics import Histogram
-from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow.deployment.server import Sent, StudyServer, Wait
 from hedgerow.deployment.server_ledger import FILE
 from hedgerow.deployment.wire import (
     MANIFEST,
@@ -120,6 +120,8 @@ def refused(code: Code, text: str) -> Reply:
     return Reply(STATUS[code], pack_refusal(code, text))
 
 
+Settled = Reply | Sent
+"""What a request was waiting for. The bytes for a client are made when they leave."""
 AGAIN = Reply(204)
 TOO_MANY = refused(Code.BUSY, "This client has too many requests under way.")
 STOPPING = refused(Code.STOPPED, "The server is stopping or busy.")
@@ -128,7 +130,7 @@ STOPPING = refused(Code.STOPPED, "The server is stopping or busy.")
 class _Request(NamedTuple):
     data: bytes
     client: int
-    reply: asyncio.Future[Reply]
+    reply: asyncio.Future[Settled]
 
 
 @dataclass
@@ -186,7 +188,7 @@ class Desk:
         self._later: asyncio.TimerHandle | None = None
         self._missing = 0  # uploads that the open exchange still needs
         self._urgent = False  # something is queued that is no upload
-        self._waiting: dict[int, dict[int, asyncio.Future[Reply]]] = {}
+        self._waiting: dict[int, dict[int, asyncio.Future[Settled]]] = {}
         self._changed = asyncio.Event()
         self._snapshot: tuple[float, dict[str, Any]] = (-1.0, {})
         self._stopping = False
@@ -268,16 +270,17 @@ class Desk:
         if lane is None:
             lane = self._lanes[address, client] = deque()
         loop = asyncio.get_running_loop()
-        reply: asyncio.Future[Reply] = loop.create_future()
+        reply: asyncio.Future[Settled] = loop.create_future()
         lane.append(_Request(data, client, reply))
         self._queued[address] += 1
         self._urgent |= client == ANYBODY or data[:1] != Upload.kind
         self._take_soon()
         timer = loop.call_later(self.limits.wait, _settle, reply, AGAIN)
         try:
-            return await reply
+            found = await reply
         finally:
             timer.cancel()
+        return found if isinstance(found, Reply) else Reply(200, found.reply(client))
 
     async def manifest(self) -> Reply:
         """The signed manifest."""
@@ -418,12 +421,12 @@ class Desk:
                 _settle(request.reply, self._reply(reply, request.client))
         for exchange, answer in answers.items():
             for reply in self._waiting.pop(exchange, {}).values():
-                _settle(reply, Reply(200, answer))
+                _settle(reply, answer)
         self._change()
 
     def _take(
         self, requests: list[bytes], exchanges: tuple[int, ...]
-    ) -> tuple[list[bytes | Wait], dict[int, bytes], int, State, News]:
+    ) -> tuple[list[bytes | Wait], dict[int, Sent], int, State, News]:
         """In the writer's thread: take a batch, and find the answers that somebody waits for.
 
         The third value is the number of uploads that the open exchange still needs, the fourth
@@ -433,13 +436,13 @@ class Desk:
         assert study is not None
         replies = study.take(requests)
         asked = {*exchanges, *(reply.exchange for reply in replies if isinstance(reply, Wait))}
-        found = {exchange: study.answer(exchange) for exchange in asked}
+        found = {exchange: study.sent(exchange) for exchange in asked}
         self.counts.batches += 1
         self.counts.requests += len(requests)
         self.counts.seconds += time.thread_time() - began
         if requests:
             self.counts.batch_seconds.add(time.monotonic() - moment)
-        answers = {e: answer for e, answer in found.items() if answer is not None}
+        answers = {e: sent for e, sent in found.items() if sent is not None}
         return replies, answers, study.missing, self._state(study), study.news()
 
     @staticmethod
@@ -481,6 +484,6 @@ class Desk:
         self.on_fatal()
 
 
-def _settle(reply: asyncio.Future[Reply], value: Reply) -> None:
+def _settle(reply: asyncio.Future[Settled], value: Settled) -> None:
     if not reply.done():
         reply.set_result(value)

@@ -251,7 +251,7 @@ def answer_turn(
     taken = server.take([request for _, request in asked])
     found: dict[int, dict[bytes, bytes]] = {node: {} for node in requests}
     for (node, request), reply in zip(asked, taken, strict=True):
-        ready = server.answer(reply.exchange) if isinstance(reply, Wait) else reply
+        ready = server.reply(reply) if isinstance(reply, Wait) else reply
         if ready is not None:
             found[node][hashlib.sha256(request).digest()] = ready
     return found

@@ -37,12 +37,14 @@ from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
 from hedgerow.version import __version__
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Changes whenever messages or ledgers change."""
 READ = range(1, PROTOCOL + 1)
 """The protocols whose ledgers are still checked and stated; 1 is that of version 0.3.0."""
 SEALED = 3
 """The first protocol whose uploads are sealed to the server."""
+ROOTED = 4
+"""The first protocol whose answers sign one root of all receipts."""
 LONGEST = 2**22
 """The most bytes of a manifest."""
 GONE = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)

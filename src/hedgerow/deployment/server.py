@@ -15,6 +15,7 @@ import secrets
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,6 +30,7 @@ from hedgerow.deployment.database import LedgerFailed, open_database
 from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
+from hedgerow.deployment.receipts import NOT_COUNTED, Receipts
 from hedgerow.deployment.server_ledger import BOX, FILE, KEY, SCHEMA, ServerLedger, public_keys
 from hedgerow.deployment.wire import Code, Refused, refuse
 from hedgerow.engines.population import combine, stack
@@ -44,9 +46,32 @@ DROPPED = -1
 
 @dataclass(frozen=True)
 class Wait:
-    """No reply yet: `StudyServer.answer(exchange)` has it once that exchange is complete."""
+    """No reply yet: `StudyServer.reply` has it once that exchange is complete."""
 
     exchange: int
+    client: int
+
+
+class Sent:
+    """A signed answer, its hash, and the receipts of what it counts, each found when needed."""
+
+    def __init__(self, ledger: ServerLedger, exchange: int, message: bytes) -> None:
+        self._ledger, self.exchange, self.message = ledger, exchange, message
+
+    @cached_property
+    def hash(self) -> bytes:
+        """What names the answer."""
+        return wire.hash_of(self.message)
+
+    @cached_property
+    def receipts(self) -> Receipts:
+        """What the answer counts."""
+        return self._ledger.receipts(self.exchange)
+
+    def reply(self, client: int) -> bytes:
+        """The reply to a client that has waited for this answer."""
+        shown = self.message, self.receipts.path(client)
+        return wire.Answered(self.exchange, (shown,)).pack()
 
 
 @dataclass(frozen=True)
@@ -143,7 +168,7 @@ class StudyServer(ServerLedger):
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
         self._news: deque[tuple[str, dict[str, Any]]] = deque(maxlen=LARGEST_NEWS)
-        self._answers: dict[int, bytes] = {}
+        self._answers: dict[int, Sent] = {}
         row = database.one("SELECT state, noise FROM game")
         self._anchor = Anchor(self._anchor_file, self.study) if self._rule.may_close else None
         self.anchored = self._anchor is not None and self._is_anchored(self._anchor)
@@ -163,15 +188,15 @@ class StudyServer(ServerLedger):
         self._changes, self._shown, self._begun = list[tuple[int, str]](), -1, 0
         self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
         self.done = {c for (c,) in database.execute("SELECT client FROM done")}
-        counted = database.execute("SELECT client FROM upload WHERE counted = ?", (self.exchange,))
-        self._last_counted = (
-            {c for (c,) in counted} if self.exchange else set(range(len(self._keys)))
-        )
+        counted = self.counted(self.exchange) if self.exchange else range(len(self._keys))
+        self._witnesses = frozenset(counted)  # their hellos prove that the ledger is the latest
+        self._unheard = set(self._witnesses)
         self._open: dict[int, _Open] = {
             client: _Open(bytes(found), self._checked(bytes(payload), exchange, client))
             for client, exchange, found, payload in database.execute(
-                "SELECT client, exchange, hash, data FROM upload JOIN payload "
-                "USING (client, exchange) WHERE counted IS NULL"
+                "SELECT client, exchange, hash, data FROM payload JOIN upload "
+                "USING (client, exchange) WHERE counted = ?",
+                (self.exchange + 1,),
             ).fetchall()
         }
         self._fresh: dict[int, tuple[int, bytes]] = {}  # payloads of this batch, not written yet
@@ -220,8 +245,8 @@ class StudyServer(ServerLedger):
     def take(self, requests: Sequence[bytes]) -> list[bytes | Wait]:
         """Handle requests that arrived together, in one transaction; return a reply for each.
 
-        `Wait(exchange)`: reply with `answer(exchange)` once that exchange is complete. Requests
-        that are refused change nothing. If the ledger cannot be written, this raises
+        For a `Wait`, `reply` has the reply once that exchange is complete. Requests that are
+        refused change nothing. If the ledger cannot be written, this raises
         `LedgerFailed`: nothing was counted, no reply may be sent, and the server must be opened
         again.
         """
@@ -252,10 +277,7 @@ class StudyServer(ServerLedger):
         self._news.append((event, {"client": self.manifest.clients[client], **facts}))
 
     def _ready(self, reply: bytes | Wait) -> bytes | Wait:
-        if isinstance(reply, Wait):
-            found = self.answer(reply.exchange)
-            return reply if found is None else found
-        return reply
+        return (self.reply(reply) or reply) if isinstance(reply, Wait) else reply
 
     def _handle(self, data: bytes) -> bytes | Wait:
         if data == wire.MANIFEST:
@@ -297,7 +319,7 @@ class StudyServer(ServerLedger):
             refuse(Code.HELLO, "The server has started again. Say hello to it.")
         if message.exchange >= 0:
             seen = self._answer(message.exchange)
-            if seen is None or wire.seal_of(seen) != message.seal:
+            if seen is None or wire.seal_of(seen.message) != message.seal:
                 self._other_answer(message)
         elif message.seal != wire.UNSEALED:
             refuse(Code.FORM, "The hello contradicts itself.")
@@ -316,31 +338,37 @@ class StudyServer(ServerLedger):
             self._database.begin()
             self._note_head(client, message.count, message.head)
         self.greeted.add(client)
+        self._unheard.discard(client)
         self._tell("hello", client, exchange=message.exchange, entries=message.count)
         self._close_if_complete()
         return reply
 
     def _welcome(self, client: int, nonce: bytes) -> bytes:
-        last = self._database.one(
-            "SELECT exchange, hash FROM upload WHERE client = ? ORDER BY exchange DESC LIMIT 1",
-            (client,),
+        row = self._database.one(
+            "SELECT uploaded, hash, count, head FROM head WHERE client = ?", (client,)
         )
-        head = self._database.one("SELECT count, head FROM head WHERE client = ?", (client,))
-        uploaded, found = (wire.NONE, wire.NOTHING) if last is None else (last[0], bytes(last[1]))
-        count, known = (0, chains.START) if head is None else (head[0], bytes(head[1]))
-        return wire.pack(
-            wire.Welcome(client, self.exchange, uploaded, found, count, known, nonce),
-            self.study,
-            self.key,
-        )
+        uploaded, found, count, head = row or (wire.NONE, wire.NOTHING, 0, chains.START)
+        welcome = wire.Welcome(client, self.exchange, uploaded, found, count, head, nonce)
+        return wire.pack(welcome, self.study, self.key)
 
     def _ask(self, message: wire.Ask) -> bytes | Wait:
-        found = self._answer(message.exchange)
-        if found is not None:
-            return found
-        if message.exchange != self.exchange + 1:
-            refuse(Code.EXCHANGE, "There is no such exchange yet.")
-        return Wait(message.exchange)
+        if not 0 <= message.exchange <= self.exchange + 1:
+            refuse(Code.EXCHANGE, "There is no such exchange.")
+        return self._from(message.exchange, message.client)
+
+    def _from(self, exchange: int, client: int) -> bytes | Wait:
+        """The answer of an exchange and those after it, as many as fit into a reply."""
+        if exchange > self.exchange:
+            return Wait(exchange, client)
+        found, size = list[tuple[bytes, bytes]](), 0
+        for at in range(exchange, self.exchange + 1):
+            sent = self._answer(at)
+            assert sent is not None, "an answer is missing"
+            size += len(sent.message)
+            if found and size > wire.AT_ONCE:
+                break
+            found.append((sent.message, sent.receipts.path(client)))
+        return wire.Answered(self.exchange, tuple(found)).pack()
 
     def _upload(self, message: wire.Upload, data: bytes) -> bytes | Wait:
         client, exchange, found = message.client, message.exchange, wire.hash_of(data)
@@ -350,12 +378,11 @@ class StudyServer(ServerLedger):
         if known is not None:
             if bytes(known[0]) != found:
                 self._fork(client, exchange, found)
-            return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
+            return self._from(exchange, client)
         last = self._answer(exchange - 1) if 1 <= exchange <= self.exchange + 1 else None
-        if exchange > self.exchange + 1 or (
-            last is not None and wire.hash_of(last) != message.seen
-        ):
+        if exchange > self.exchange + 1 or (last is not None and last.hash != message.seen):
             self.greeted.discard(client)  # what it has seen must be shown in a hello
+            self._unheard |= {client} & self._witnesses
             refuse(Code.HELLO, "The upload follows an answer that this server does not have.")
         late = exchange <= self.exchange and self._rule.may_close
         if client in self._open or exchange < 1 or not (late or self._is_open(exchange)):
@@ -364,16 +391,16 @@ class StudyServer(ServerLedger):
         entered = self._rule.enters(exchange, self.exchange + 1)
         counts = entered is not None and self._is_open(entered)
         self._database.begin()
-        row = (client, exchange, found, None if counts else DROPPED)
+        row = (exchange, client, found, entered if counts else DROPPED)
         self._database.execute("INSERT INTO upload VALUES(?, ?, ?, ?)", row)
-        self._note_head(client, message.count, message.head)
+        self._note_head(client, message.count, message.head, exchange, found)
         where = client.to_bytes(4, "little") + exchange.to_bytes(8, "little")
         self.chain.add("upload", where + found)
         if counts:
             self._open[client] = _Open(found, upload)
             self._fresh[client] = exchange, message.payload
         self._close_if_complete()
-        return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
+        return self._from(exchange, client)
 
     def _keep_payloads(self) -> None:
         """Write the payloads of this batch that wait for others, inside its transaction."""
@@ -427,15 +454,25 @@ class StudyServer(ServerLedger):
 
     def _sent(self, exchange: int) -> Any:
         """The broadcast that answers an exchange."""
-        answer = wire.unpack(self._answer(exchange) or b"", self.study, wire.Answer)
+        sent = self._answer(exchange)
+        answer = wire.unpack(sent.message if sent else b"", self.study, wire.Answer)
         return decode(self.algorithm.broadcasts.kind, answer.broadcast)
 
-    def _note_head(self, client: int, count: int, head: bytes) -> None:
-        """Remember the longest log that a client has shown."""
+    def _note_head(
+        self,
+        client: int,
+        count: int,
+        head: bytes,
+        uploaded: int = wire.NONE,
+        found: bytes = wire.NOTHING,
+    ) -> None:
+        """Remember the longest log that a client has shown, and its last upload."""
         self._database.execute(
-            "INSERT INTO head VALUES(?, ?, ?) ON CONFLICT(client) DO UPDATE "
-            "SET count = excluded.count, head = excluded.head WHERE excluded.count > head.count",
-            (client, count, head),
+            "INSERT INTO head VALUES(?, ?, ?, ?, ?) ON CONFLICT(client) DO UPDATE SET "
+            "head = iif(excluded.count > count, excluded.head, head), "
+            "hash = iif(excluded.uploaded > uploaded, excluded.hash, hash), "
+            "count = max(excluded.count, count), uploaded = max(excluded.uploaded, uploaded)",
+            (client, count, head, uploaded, found),
         )
 
     def _fork(self, client: int, exchange: int, found: bytes) -> None:
@@ -505,13 +542,13 @@ class StudyServer(ServerLedger):
         """
         if self.old:
             return False
-        self._proven = self._proven or self._last_counted <= self.greeted
+        self._proven = self._proven or not self._unheard
         return self._proven or (closing and self.anchored and bool(self.greeted))
 
     @property
     def unheard(self) -> set[int]:
         """The clients whose hello the server awaits before it answers; none once it has proof."""
-        return set() if self._proven else self._last_counted - self.greeted
+        return set() if self._proven else self._unheard
 
     @property
     def lost_anchor(self) -> Path | None:
@@ -564,7 +601,7 @@ class StudyServer(ServerLedger):
         last = self._answer(self.exchange)
         if self._anchor is not None and last is not None:
             try:
-                self._anchor.write(self.exchange, wire.hash_of(last))
+                self._anchor.write(self.exchange, last.hash)
             except OSError as error:
                 self._database.close()
                 raise AnchorFailed(
@@ -585,45 +622,62 @@ class StudyServer(ServerLedger):
             raise HedgerowError(
                 "The uploads of this exchange cannot be combined. Nothing was sent."
             ) from None
-        receipts = {client: one.hash[: wire.RECEIPT] for client, one in self._open.items()}
+        counted = {client: one.hash for client, one in self._open.items()}
         self.exchange += 1
         self.round += self._broadcast.rounds or 0
-        self._database.execute(
-            "UPDATE upload SET counted = ? WHERE counted IS NULL", (self.exchange,)
-        )
         self._drop_payloads()
-        self._last_counted, self._open, self._proven = set(self._open), {}, True
-        self._say(broadcast, receipts)
+        self._open, self._proven = {}, True
+        self._say(broadcast, counted)
         self._broadcast = broadcast
-        facts = {"exchange": self.exchange, "round": self.round, "uploads": len(receipts)}
+        facts = {"exchange": self.exchange, "round": self.round, "uploads": len(counted)}
         self._news.append(("exchange", facts))
 
-    def _say(self, broadcast: Any, receipts: dict[int, bytes]) -> None:
+    def _say(self, broadcast: Any, counted: dict[int, bytes]) -> None:
         clients = len(self._keys)
-        listed = b"".join(receipts.get(c, bytes(wire.RECEIPT)) for c in range(clients))
-        message = wire.pack(
-            wire.Answer(self.exchange, clients, listed + encode(broadcast)), self.study, self.key
-        )
-        self._database.execute("INSERT INTO answer VALUES(?, ?)", (self.exchange, message))
-        self.chain.add("answer", self.exchange.to_bytes(8, "little") + wire.hash_of(message))
+        receipts = Receipts([counted.get(c, NOT_COUNTED) for c in range(clients)])
+        answer = wire.Answer(self.exchange, clients, receipts.root + encode(broadcast))
+        sent = Sent(self, self.exchange, wire.pack(answer, self.study, self.key))
+        sent.receipts = receipts
+        self._database.execute("INSERT INTO answer VALUES(?, ?)", (self.exchange, sent.message))
+        self.chain.add("answer", self.exchange.to_bytes(8, "little") + sent.hash)
         self._database.execute(
             "REPLACE INTO game VALUES(0, ?, ?, ?, ?)",
             (self.exchange, self.round, encode_state(self._state), self._noise.saved()),
         )
-        self._answers[self.exchange] = message
-        self._answers.pop(self.exchange - KEPT, None)
+        self._keep(sent)
+
+    def _keep(self, sent: Sent) -> None:
+        self._answers[sent.exchange] = sent
+        if len(self._answers) > KEPT:
+            del self._answers[next(iter(self._answers))]
+
+    def sent(self, exchange: int) -> Sent | None:
+        """The answer of an exchange with its receipts; None: it is not complete, and durable."""
+        if self._database.failed:
+            raise LedgerFailed("The server has stopped. Open it again.")
+        found = self._answer(exchange) if exchange <= self._published else None
+        if found is not None:
+            _ = found.receipts  # the ledger is read here, and not where replies are made
+        return found
 
     def answer(self, exchange: int) -> bytes | None:
         """The signed answer of an exchange; None if the exchange is not complete, and durable."""
-        if self._database.failed:
-            raise LedgerFailed("The server has stopped. Open it again.")
-        return self._answer(exchange) if exchange <= self._published else None
+        found = self.sent(exchange)
+        return None if found is None else found.message
 
-    def _answer(self, exchange: int) -> bytes | None:
+    def reply(self, waited: Wait) -> bytes | None:
+        """The reply to a request that has waited; None: it still has to wait."""
+        found = self.sent(waited.exchange)
+        return None if found is None else found.reply(waited.client)
+
+    def _answer(self, exchange: int) -> Sent | None:
         """The answer of an exchange, even if it is not committed yet."""
-        if exchange in self._answers:
-            return self._answers[exchange]
-        return self.stored_answer(exchange)
+        if exchange not in self._answers:
+            message = self.stored_answer(exchange)
+            if message is None:
+                return None
+            self._keep(Sent(self, exchange, message))
+        return self._answers[exchange]
 
     @property
     def over(self) -> bool:

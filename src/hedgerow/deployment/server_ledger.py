@@ -15,7 +15,8 @@ from hedgerow.deployment.anchor import Anchor, OldLedger
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import NAMED, open_database
 from hedgerow.deployment.keys import load_or_make, public_hex, signed_by
-from hedgerow.deployment.manifest import Manifest, check_signed
+from hedgerow.deployment.manifest import ROOTED, Manifest, check_signed
+from hedgerow.deployment.receipts import NOT_COUNTED, Receipts
 
 FILE, KEY, BOX = "server.db", "server.pem", "server.box"
 SCHEMA = (
@@ -27,14 +28,16 @@ CREATE TABLE IF NOT EXISTS game(
     state BLOB NOT NULL, noise BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS joined(client INTEGER PRIMARY KEY, message BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS upload(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
-    counted INTEGER, PRIMARY KEY(client, exchange)) WITHOUT ROWID;
+    exchange INTEGER NOT NULL, client INTEGER NOT NULL, hash BLOB NOT NULL,
+    counted INTEGER, PRIMARY KEY(exchange, client)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS late ON upload(counted) WHERE counted <> exchange;
 CREATE TABLE IF NOT EXISTS payload(
     client INTEGER NOT NULL, exchange INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY(client, exchange)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS head(
-    client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL);
+    client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL,
+    uploaded INTEGER NOT NULL, hash BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS fork(
     client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
     PRIMARY KEY(client, exchange, hash));
@@ -119,9 +122,26 @@ class ServerLedger:
             )
         return exchange
 
+    def counted(self, exchange: int) -> dict[int, bytes]:
+        """The hash of the upload of every client that an exchange counts, or that it will count."""
+        rows = self._database.execute(
+            "SELECT client, hash FROM upload WHERE exchange = ?1 AND counted = ?1 UNION ALL "
+            "SELECT client, hash FROM upload WHERE counted = ?1 AND counted <> exchange",
+            (exchange,),
+        )
+        return {client: bytes(found) for client, found in rows}
+
+    def receipts(self, exchange: int) -> Receipts:
+        """The receipts of an exchange, from the uploads that it counts."""
+        found = self.counted(exchange)
+        return Receipts([found.get(c, NOT_COUNTED) for c in range(len(self.manifest.roster))])
+
     def uploads(self) -> dict[tuple[int, int], tuple[bytes, int | None]]:
         """By client and exchange: the hash of the upload, and the exchange that counts it."""
-        rows = self._database.execute("SELECT client, exchange, hash, counted FROM upload")
+        rows = self._database.execute(
+            "SELECT client, exchange, hash, iif(counted <= ?, counted, NULL) FROM upload",
+            (self.exchange,),
+        )
         return {(client, exchange): (bytes(found), at) for client, exchange, found, at in rows}
 
     def check(self) -> bytes:
@@ -142,6 +162,12 @@ class ServerLedger:
             answers
         ):
             raise InvalidValue(f"The ledger in {self.folder} does not agree with its log.")
+        for exchange in range(self.exchange + 1 if self.manifest.protocol >= ROOTED else 0):
+            answer = wire.unpack(self.stored_answer(exchange) or b"", self.study, wire.Answer)
+            if answer.root != self.receipts(exchange).root:
+                raise InvalidValue(
+                    f"Answer {exchange} in {self.folder} counts other uploads than the ledger has."
+                )
         for body in logged["vouch"]:
             if not signed_by(self.manifest.server, body[8:], self.vouched_text(body[:8])):
                 raise InvalidValue(f"A word in the log in {self.folder} is not the operator's.")

@@ -102,10 +102,11 @@ class Watch:
 
     def reply(self, data: bytes, study: bytes) -> None:
         """Note an answer that leaves the server."""
-        if data[:1] == wire.Answer.kind:
-            message = wire.unpack(data, study, wire.Answer)
-            self.answers.setdefault(message.exchange, set()).add(wire.hash_of(data))
-            self.broadcasts[message.exchange] = message.broadcast
+        if data[:1] == wire.ANSWERED:
+            for answer, _ in wire.Answered.read(data).answers:
+                message = wire.unpack(answer, study, wire.Answer)
+                self.answers.setdefault(message.exchange, set()).add(wire.hash_of(answer))
+                self.broadcasts[message.exchange] = message.broadcast
 
 
 class SimulatedLink:

@@ -10,8 +10,8 @@ bytes are refused with a `Refusal`: a code and a short public text, never a valu
 | `ManifestRequest` | `ManifestReply` |
 | `Join`: the client signs the study | `Welcome` |
 | `Hello`: how far the client is | `Welcome`: how far the server is, and what it has of the client |
-| `Ask`: for an answer that exists or will | `Answer` |
-| `Upload` | `Answer`, once the exchange is complete |
+| `Ask`: for an answer that exists or will | `Answered`: it, and those after it |
+| `Upload` | `Answered`, once the exchange is complete |
 | `Done`: the client has played its last round | `Farewell` |
 """
 
@@ -22,21 +22,22 @@ import struct
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.text import one_line
 from hedgerow.deployment.keys import SIGNATURE, sign, signed_by
+from hedgerow.deployment.receipts import SIZE as ROOT
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 TAG = 8
 """The first bytes of the digest of the study, in every message."""
-RECEIPT = 8
-"""The first bytes of the hash of an upload, in the answer that counts it."""
 LONGEST = 2**24
 """The most bytes of any message."""
+AT_ONCE = 2**20
+"""The bytes of answers after which a reply to a client that is behind ends."""
 MOST = 2**62
 """All numbers in messages are below it."""
 NOTHING = bytes(32)
@@ -184,22 +185,23 @@ class Upload(Message):
 
 @dataclass(frozen=True)
 class Answer(Message):
-    """The broadcast of one exchange, and for every client a receipt of the upload it counts."""
+    """The broadcast of one exchange, and the root of the receipts of all uploads it counts."""
 
     kind: ClassVar[bytes] = b"B"
     form: ClassVar[struct.Struct] = struct.Struct("<qI")
     exchange: int
     clients: int
-    payload: bytes  # the receipts, then the broadcast
+    payload: bytes  # the root, then the broadcast
 
-    def receipt(self, client: int) -> bytes:
-        """What is counted of a client: the first bytes of the hash of its upload, or zeros."""
-        return self.payload[RECEIPT * client : RECEIPT * (client + 1)]
+    @property
+    def root(self) -> bytes:
+        """The root of the receipts (`Receipts`)."""
+        return self.payload[:ROOT]
 
     @property
     def broadcast(self) -> bytes:
         """The encoded broadcast."""
-        return self.payload[RECEIPT * self.clients :]
+        return self.payload[ROOT:]
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,8 @@ REQUESTS = frozenset({Join, Hello, Ask, Upload, Done})
 MANIFEST = b"M"
 """The request for the manifest; the reply is `b"M"`, the server's signature and the manifest."""
 REFUSAL = b"E"
+ANSWERED = b"S"
+_SIZES = struct.Struct("<IH")
 Kind = TypeVar("Kind", bound=Message)
 
 
@@ -340,8 +344,8 @@ def unpack(data: bytes, study: bytes, *expected: type[Kind]) -> Kind:
     if any(values[at] >= MOST for at in _numbers(kind)):
         refuse(Code.FORM, "The message holds a number that is too large.")
     message = kind(*values)
-    if kind is Answer and len(message.payload) < RECEIPT * message.clients:
-        refuse(Code.FORM, "The answer has fewer receipts than clients.")
+    if kind is Answer and len(message.payload) < ROOT:
+        refuse(Code.FORM, "The answer has no root of receipts.")
     return message
 
 
@@ -371,6 +375,41 @@ def read_refusal(data: bytes) -> Refused:
     start = 2 + (BOOT if code is Code.HELLO else 0)
     text = one_line(bytes(data[start : start + 200]).decode("utf-8", "replace"))
     return Refused(code, text, bytes(data[2:start]).ljust(BOOT, b"\0"))
+
+
+class Answered(NamedTuple):
+    """What a client gets: how far the server is, and answers in order, each with a path.
+
+    The path shows what the answer counts of this client (`root_of`). Nothing here is signed but the
+    answers.
+
+    >>> reply = Answered(7, ((b"answer", b"path"), (b"next", b"")))
+    >>> Answered.read(reply.pack()) == reply
+    True
+    """
+
+    newest: int
+    answers: tuple[tuple[bytes, bytes], ...]
+
+    def pack(self) -> bytes:
+        """The bytes of the reply."""
+        rows = (_SIZES.pack(len(data), len(path)) + data + path for data, path in self.answers)
+        return ANSWERED + struct.pack("<q", self.newest) + b"".join(rows)
+
+    @classmethod
+    def read(cls, data: bytes) -> Answered:
+        """The reply in these bytes; raises `Refused`, also if they hold a refusal."""
+        if data[:1] == REFUSAL:
+            raise read_refusal(data)
+        found, at = list[tuple[bytes, bytes]](), 9
+        while data[:1] == ANSWERED and at + _SIZES.size <= len(data):
+            answer, path = _SIZES.unpack_from(data, at)
+            middle = at + _SIZES.size + answer
+            found.append((data[at + _SIZES.size : middle], data[middle : middle + path]))
+            at = middle + path
+        if not found or at != len(data):
+            refuse(Code.FORM, "The reply does not hold an answer.")
+        return cls(int.from_bytes(data[1:9], "little", signed=True), tuple(found))
 
 
 def pack_manifest(signature: bytes, manifest: bytes) -> bytes:
