@@ -59,7 +59,7 @@ class NoiseRecord:
 
     def __post_init__(self) -> None:
         one_of(self, source=(SEEDED, SECURE))
-        if self.secure != self.source == SECURE:
+        if self.secure is not (self.source == SECURE):
             raise InvalidValue(
                 f"Expected secure={self.secure!r} to agree with the source {self.source!r}."
             )
