@@ -81,8 +81,8 @@ def test_errors_are_those_of_a_hand() -> None:
 def test_silent_states_send_nothing_and_liars_push_the_worst_model() -> None:
     silent = FluCombination(answering=5)
     block, _ = silent.block(silent.start(3), 10, None)
-    said = (block.reports != 0).any(axis=(0, 2))
-    assert set(np.flatnonzero(said)) == set(silent.chosen(3)[:5])
+    answered = (block.reports != 0).any(axis=(0, 2))
+    assert set(np.flatnonzero(answered)) == set(silent.chosen(3)[:5])
     assert (block.losses != 0).any(axis=(0, 2)).all()
     lying = FluCombination(liars=4)
     block, _ = lying.block(lying.start(3), 10, None)
