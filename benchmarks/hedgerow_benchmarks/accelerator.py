@@ -51,9 +51,9 @@ class Alone:
     def __init__(self, game: Replay, step: float, precision: Precision = "24 bits") -> None:
         jax, self.rounds = need_jax(), game.setting.rounds
         built: Any = OnlineSGD(step=step).build(game.setting).shortcuts.resident
-        form, numbers, self.table, _ = built._begin(SeededNoise(0), self.rounds)
-        self.form = replace(form, precision=precision)
-        self.numbers = jax.device_put(numbers)
+        begun = built.begin([[built]], [SeededNoise(0)], self.rounds)
+        self.form, self.table = replace(begun.form, precision=precision), begun.table
+        self.numbers = jax.device_put(begun.numbers)
         records = game.records.astype(np.float32)
         shape = (self.rounds, self.form.examples, records.shape[-1] // self.form.size)
         self.examples = jax.device_put(records.reshape(shape))
@@ -61,7 +61,7 @@ class Alone:
 
     def __call__(self) -> Any:
         carry = resident.opening(self.form)
-        return self.play(self.numbers, self.table, carry, self.rounds, self.examples)[1]
+        return self.play(self.numbers, self.table, carry, 0, self.rounds, self.examples)[1]
 
     def seeds(self) -> Callable[[], Any]:
         """Eight seeds, each with other noise and another order of the examples."""

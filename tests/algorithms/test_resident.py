@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.learning import resident
+from hedgerow.algorithms.learning import playing, resident
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.rounds import margin, norm
+from hedgerow.core.block import Block
 from hedgerow.core.counted import lanes_of_row, words
 from hedgerow.core.extras import need_jax
 from hedgerow.core.noise import COUNTED, NoNoise, SeededNoise
 from hedgerow.core.plays import charges
 from hedgerow.core.transcript import Everything, Sink
 from hedgerow.engines.loop import Engine, WholeGame
-from hedgerow.engines.simulate import make_engine
+from hedgerow.engines.simulate import Player, make_engine, simulate_together
 from hedgerow.evaluation.recorder import Recorder
 
 ROUNDS, CLIENTS, SIZE = 23, 3, 2
@@ -65,6 +66,20 @@ def game_of(kind: str, rounds: int = ROUNDS) -> hr.Replay:
     return hr.Replay(records.reshape(rounds, CLIENTS, -1), hr.Batch(family, SIZE))
 
 
+class Shuffled(hr.Replay):
+    """The same rounds in another order for every seed."""
+
+    def __init__(self, game: hr.Replay) -> None:
+        super().__init__(game.records, game.family)
+
+    def start(self, seed: int) -> Any:
+        return 0, np.random.default_rng(seed).permutation(len(self.records))
+
+    def block(self, state: Any, rounds: int, past_plays: Any) -> Any:
+        at, order = state if state else (0, np.arange(rounds))  # 0: when it is made
+        return Block.of(self.records[order[at : at + rounds]]), (at + rounds, order)
+
+
 class Watched(Sink):
     """What is paid and played in every round."""
 
@@ -103,12 +118,13 @@ def test_a_resident_game_agrees_with_the_plain_loop(kind: str, name: str) -> Non
 def test_the_sums_of_a_round_are_those_of_the_clients_bit_for_bit(steps: Any) -> None:
     game = game_of("network")
     client: Any = OnlineSGD(plan=Plan(steps), step=0.1).build(game.setting)
-    form, numbers, _, _ = client.shortcuts.resident._begin(SeededNoise(0), 4)
+    whole = client.shortcuts.resident
+    numbers, form = whole.numbers(SeededNoise(0)), replace(whole.form, rounds=4)
     units, odd, _ = resident.gradients(form)(
         numbers.limit,
         numbers.local,
         numbers.first,
-        resident._SENT.to_device(game.records[:4], form)[2],
+        playing._SENT.to_device(game.records[:4], form)[2],
     )
     sums, count = client.client.work.sums(numbers.first, game.records[2])
     assert (np.asarray(units[0], float) / 2**20 == sums.sum(axis=0)).all()
@@ -139,7 +155,7 @@ def test_sums_beyond_32_bits_are_exact() -> None:
     game = hr.Replay(records, hr.SquaredError(feature_norm=60.0, radius=1e6, target=1e4))
     spec = OnlineSGD(epsilon=inf, clip=60.0, step=1.0)
     built: Any = spec.build(game.setting).shortcuts.resident
-    assert built._begin(SeededNoise(0), 3)[0].wide
+    assert built.form.wide
     plain, fast = (played(spec, game, fused=fused)[1] for fused in (False, True))
     assert np.allclose(plain, fast, rtol=3e-7, atol=0)
     assert plain[-1, 0] == pytest.approx(120.0, rel=1e-4)
@@ -236,3 +252,70 @@ def test_a_norm_is_added_up_in_levels() -> None:
     exact = np.sqrt(2.0**24 + len(x) - 1)
     for found in (norm(x), need_jax().jit(norm)(x)):
         assert abs(float(found) / exact - 1) < margin(len(x)) / 4
+
+
+@pytest.mark.parametrize("kind", ["logistic", "network"])
+@pytest.mark.parametrize("size", [None, 9])
+def test_games_of_a_kind_are_played_together(
+    kind: str, size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on an accelerator: seeds and settings in one program, and each as if it were alone."""
+    records = game_of(kind)
+    game = Shuffled(records)
+    plans = (Plan(), Plan(factorisation="tree"), Plan(factorisation="dense", momentum=0.5))
+    specs = [
+        OnlineSGD(epsilon=30.0, step=0.1 * k, plan=plan, average=average)
+        for average in (None, 0.8)
+        for k, plan in enumerate(plans, start=1)
+    ]
+
+    def together(seeds: list[int]) -> list[list[Watched]]:
+        built = [spec.build(game.setting) for spec in specs]
+        watched = [[Watched(game.setting.family) for _ in built] for _ in seeds]
+        players = [
+            [Player(one, [sink]) for one, sink in zip(built, row, strict=True)] for row in watched
+        ]
+        simulate_together(players, game, seeds, block_rounds=size)
+        return watched
+
+    alone = [together([seed])[0] for seed in (3, 4)]
+    calls: list[int] = []
+    actual = playing.Resident.together
+
+    def counted(games: Any, runs: Any, blocks: Any) -> Any:
+        calls.append(sum(map(len, games)))
+        return actual(games, runs, blocks)
+
+    monkeypatch.setattr(playing, "accelerated", lambda: True)
+    monkeypatch.setattr(playing.Resident, "together", staticmethod(counted))
+    found = together([3, 4])
+    assert set(calls) == {6}  # two seeds of three settings; averages are another program
+    monkeypatch.setattr(playing, "TOGETHER", 4 * game.setting.experts * (size or ROUNDS))
+    pieces = together([3, 4])
+    assert set(calls) == {3, 6}
+    for row, others, parts in zip(alone, found, pieces, strict=True):
+        for one, other, part in zip(row, others, parts, strict=True):
+            for own in (other, part):
+                assert np.abs(own.paid - one.paid).max() < FAR * np.abs(one.paid).max()
+                points = np.array(one.plays)
+                assert np.abs(np.array(own.plays) - points).max() < FAR * np.abs(points).max()
+    assert np.abs(alone[0][0].paid - alone[1][0].paid).max() > 1e-3
+
+
+def test_records_that_nobody_can_write_are_sent_and_checked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    game, other = game_of("network"), game_of("network")
+    sent = playing._Sent()
+    form = replace(OnlineSGD().build(game.setting).shortcuts.resident.form, rounds=ROUNDS)  # pyright: ignore
+    first = sent.to_device(game.block(0, ROUNDS, None)[0].reports, form)
+    sent.to_device(other.block(0, ROUNDS, None)[0].reports, form)
+    assert sent.to_device(game.block(0, ROUNDS, None)[0].reports, form) is first
+    mine = game.records.copy()
+    before = sent.to_device(mine, form)
+    sent.to_device(other.records, form)
+    mine[:] = 0
+    assert not np.asarray(sent.to_device(mine.view(), form)).any()
+    assert np.asarray(before).any()
+    with pytest.raises(ValueError, match="read-only"):
+        game.records[0] = np.nan

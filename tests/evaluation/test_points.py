@@ -253,14 +253,14 @@ def test_a_study_replays_the_stream_where_it_can(
     environment = Stream(Logistic(radius=2.0), sees)
     given: list[Any] = []
 
-    def played(players: Any, environment: Any, seed: int, **more: Any) -> list[Counters]:
+    def played(players: Any, environment: Any, seeds: Any, **more: Any) -> list[list[Counters]]:
         """Plays zeros."""
-        (player,) = players
+        (((player,),), (seed,)) = (players, seeds)
         sinks = player.sinks
         records = _game(environment.family, 40 + seed, 2)[0]
         sinks[0].rounds(0, Block.of(records[:40]), Plays.of(np.zeros((40, 2, 3))))
         given.append(sinks[0]._replay)
-        return [COUNTERS]
+        return [[COUNTERS]]
 
     monkeypatch.setattr(module, "simulate_together", played)
     monkeypatch.setattr(module, "BLOCK_ELEMENTS", 60)

@@ -162,7 +162,7 @@ def test_a_stopped_process_can_be_resumed(
 
     played: list[int] = []
     monkeypatch.setattr(
-        study_module, "run_together", lambda *args: (played.append(args[2]), run_together(*args))[1]
+        study_module, "run_together", lambda *args: (played.extend(args[2]), run_together(*args))[1]
     )
     answer = hedgerow(*shlex.split(resume)[1:], "--json")
     assert answer.code == 0, answer.err

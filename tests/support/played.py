@@ -43,4 +43,5 @@ def run_one(
     switches: Sequence[int] = (),
 ) -> Pair:
     """One algorithm on one seed, as a study runs it."""
-    return run_together([Entrant(algorithm, label, switches)], environment, seed, engine, keep)[0]
+    entrants = [Entrant(algorithm, label, switches)]
+    return run_together(entrants, environment, [seed], engine, keep)[0][0]

@@ -61,7 +61,8 @@ class Block:
 
     `check` also sums the block, once for all users of sums. `segments` (pieces, deciders, experts),
     in lattice units, holds the losses between consecutive `cuts`; the last cut is the last round.
-    `grains` are the same between more of them, `grain_ends`, as floats.
+    `grains` are the same between more of them, `grain_ends`, as floats. Records that were `checked`
+    before are not checked again if nobody can write to them.
     """
 
     losses: Array
@@ -74,6 +75,7 @@ class Block:
     cuts: tuple[int, ...] = ()
     grains: Array | None = None
     grain_ends: np.ndarray | None = None
+    checked: bool = False
 
     @classmethod
     def of(cls, losses: Array) -> Block:
@@ -131,6 +133,21 @@ class Block:
     def totals_before(self, last: int) -> Units:
         """Sum the losses of each expert before round `last` over all deciders, in lattice units."""
         return to_units(self.losses[:last].sum(axis=(0, 1)))
+
+
+def frozen(records: Any) -> bool:
+    """Whether nobody can write to an array: neither it nor what it is a view of.
+
+    >>> row = np.zeros(3)
+    >>> row[:2].setflags(write=False)
+    >>> frozen(row[:2])
+    False
+    """
+    while isinstance(records, np.ndarray) and not records.flags.writeable:
+        if records.base is None:
+            return True
+        records = records.base
+    return False
 
 
 def _plain(array: object) -> bool:
@@ -304,7 +321,8 @@ def check(
         reporting = block.present if block.reporting is None and own else block.reporting
         family.check_reports(block.reports, first_round, reporting)
     if not family.linear:
-        family.check(family.word, block.losses, first_round, block.present)
+        if not (block.checked and frozen(block.losses)):
+            family.check(family.word, block.losses, first_round, block.present)
         return block
     cuts = (
         *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -80,6 +81,11 @@ class Plays:
     @property
     def rounds(self) -> int:
         return int(self.lengths.sum())
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """The rounds, the players, and the width of a point."""
+        return (self.rounds, *self.values.shape[1:])
 
     @property
     def last(self) -> Array:

@@ -9,7 +9,7 @@ width) with `batch = noise.batch`, so the same code serves one client or all cli
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -157,12 +157,26 @@ class Resident(Protocol):
     """Plays whole games at once, without messages and states of single clients.
 
     It agrees with the plain loop on the same noise up to rounding errors. A state has the `round`
-    and what measures may know of the `clients`.
+    and what measures may know of the `clients`. Games of one `kind` can be played `together`, for
+    each seed all its games on its block; None: alone. `most` bounds how many, for blocks of so many
+    rounds.
     """
+
+    @property
+    def kind(self) -> Any: ...
+
+    def most(self, rounds: int) -> int: ...
 
     def start(self, source: SeededNoise) -> Any: ...
 
     def advance(self, run: Any, block: Block) -> tuple[Any, Trace]: ...
+
+    def together(
+        self,
+        games: Sequence[Sequence[Any]],
+        runs: Sequence[Sequence[Any]],
+        blocks: Sequence[Block],
+    ) -> list[list[tuple[Any, Trace]]]: ...
 
 
 SHOWN_BY_THE_GAME = {

@@ -57,7 +57,7 @@ class Replay(Environment):
         for name, part in parts.items():
             if masked(part):
                 raise InvalidValue(f"Expected {name} with none masked.")
-        given = np.asarray(records, np.float64)
+        given = np.array(records, np.float64)  # its own copy
         if given.ndim != 3 or 0 in given.shape:
             raise InvalidValue(
                 "Expected records of shape (rounds, players, numbers) with no empty axis, "
@@ -67,7 +67,8 @@ class Replay(Environment):
         own = None if reports is None else np.asarray(reports, np.float64)
         if family.linear:
             given, own = round_to_lattice(given), None if own is None else round_to_lattice(own)
-        self.records, self.reports, self._family = given, own, family
+        given.setflags(write=False)
+        self.records, self.reports, self._family, self.checked = given, own, family, False
         self.side = None if side is None else np.asarray(side, np.float64)
         self.reporting = None if reporting is None else np.asarray(reporting)
         self.width = family.point_width(given.shape[2]) if width is None else width
@@ -80,6 +81,7 @@ class Replay(Environment):
             if value is not None and len(value) != len(given):
                 raise InvalidValue(f"Expected {name} of {len(given)} rounds, got {len(value)}.")
         check(self.block(0, len(given), None)[0], self.setting, 0, len(given))
+        self.checked = True
 
     @property
     def setting(self) -> Setting:
@@ -104,6 +106,7 @@ class Replay(Environment):
             records if self.reports is None else self.reports[part],
             side=None if self.side is None else self.side[part],
             reporting=None if self.reporting is None else self.reporting[part],
+            checked=self.checked,
         ), state + rounds
 
     def fingerprint(self) -> str:

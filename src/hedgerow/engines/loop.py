@@ -19,7 +19,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import common_plays
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.plays import Plays
-from hedgerow.core.protocol import Algorithm, Context, Resident, RunState, SpanClient
+from hedgerow.core.protocol import Algorithm, Context, Resident, RunState, SpanClient, Trace
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.population import Batched, Population, Separate, combine
 
@@ -202,10 +202,9 @@ def check_points(algorithm: Algorithm, plays: np.ndarray | Plays, block: Block) 
     name, setting = algorithm.name, algorithm.setting
     if not isinstance(plays, Plays):
         raise InvalidValue(f"Expected the fast path of {name} to return `Plays` for points.")
-    shape = (plays.rounds, *plays.at(0).shape)
-    if shape != (block.rounds, setting.players, setting.experts):
+    if plays.shape != (block.rounds, setting.players, setting.experts):
         raise InvalidValue(
-            f"{name} returned points of shape {shape}, but the game needs "
+            f"{name} returned points of shape {plays.shape}, but the game needs "
             f"{(block.rounds, setting.players, setting.experts)}."
         )
     if not plays.inside(setting.family.domain):
@@ -228,7 +227,10 @@ class WholeGame:
 
     def advance(self, run: Any, block: Block, sinks: list[Sink]) -> Any:
         """Play all rounds of a checked block."""
-        after, trace = self.game.advance(run, block)
+        return self.played(run, *self.game.advance(run, block), block, sinks)
+
+    def played(self, run: Any, after: Any, trace: Trace, block: Block, sinks: list[Sink]) -> Any:
+        """Check what was played, and show it to the sinks."""
         check_points(self.algorithm, trace.plays, block)
         for sink in sinks:
             sink.exchanges(trace.exchanges)

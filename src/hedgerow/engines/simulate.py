@@ -65,12 +65,14 @@ def make_engine(
 
 
 def traffic_of(algorithm: Algorithm) -> Traffic:
-    """Measure the algorithm's messages, from one of each kind."""
-    silent = NoNoise()
-    view = silent.single("client", 0, 1)
-    upload, _ = algorithm.client.upload(algorithm.client.start(view), view)
-    broadcast, _ = algorithm.server.open(silent.server())
-    return Traffic.of(upload, broadcast)
+    """Measure the algorithm's messages, from one of each kind; once, as models are large."""
+    if (found := algorithm.__dict__.get("traffic")) is None:
+        silent = NoNoise()
+        view = silent.single("client", 0, 1)
+        upload, _ = algorithm.client.upload(algorithm.client.start(view), view)
+        broadcast, _ = algorithm.server.open(silent.server())
+        found = algorithm.__dict__["traffic"] = Traffic.of(upload, broadcast)
+    return found
 
 
 def counters_of(algorithm: Algorithm) -> Counters:
@@ -133,10 +135,10 @@ def simulate(
     >>> counters.played, counters.exchanged
     (20, 19)
     """
-    (counters,) = simulate_together(
-        [Player(algorithm, sinks, alone)],
+    ((counters,),) = simulate_together(
+        [[Player(algorithm, sinks, alone)]],
         environment,
-        seed,
+        [seed],
         engine=engine,
         block_rounds=block_rounds,
         fused=fused,
@@ -156,73 +158,145 @@ class Player:
 
 
 def simulate_together(
-    players: Sequence[Player],
+    players: Sequence[Sequence[Player]],
     environment: Environment,
-    seed: int,
+    seeds: Sequence[int],
     *,
     engine: EngineName = "vectorised",
     block_rounds: int | None = None,
     fused: bool = True,
     noise: NoiseSource | None = None,
     rounds: int | None = None,
-) -> list[Counters]:
-    """Play several algorithms, each with its sinks, on losses that are drawn and checked once.
+) -> list[list[Counters]]:
+    """Play the players of every seed, each with its sinks, on losses drawn and checked once.
 
-    Every algorithm gets what `simulate` gives it alone. Losses that react to the plays, a given
-    noise source and the engine "summed" allow one algorithm only.
+    Every player gets what `simulate` gives it alone. Losses that react to the plays, a given noise
+    source and the engine "summed" allow one algorithm only. All seeds have the same algorithms.
     """
     setting, traits = environment.setting, environment.traits
-    for player in players:
+    for player in players[0]:
         require_fit(player.algorithm, environment, player.alone)
     single = traits.sees_plays or noise is not None or engine == "summed"
-    if len(players) != 1 and single:
+    if len(players[0]) != 1 and single:
         raise InvalidValue(
-            f"Expected players={len(players)!r} to be 1: losses that react to the plays, a noise "
-            "source and sums serve one algorithm."
+            f"Expected players={len(players[0])!r} to be 1: losses that react to the plays, a "
+            "noise source and sums serve one algorithm."
         )
-    at_least("seed", seed, 0)
+    for seed in seeds:
+        at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
     if isinstance(noise, SecureNoise):
-        players[0].algorithm.require_exact_noise()
+        players[0][0].algorithm.require_exact_noise()
         setting.require_exact_sums(horizon)
     numbers = max(setting.numbers, setting.experts // POINTS)
     step = max(1, BLOCK_ELEMENTS // numbers) if block_rounds is None else block_rounds
     at_least("block_rounds", step, 1)
     if traits.sees_plays:
         step = 1
-    last = LastPlays()
-    counters = [
-        Counters(setting.clients, setting.clients, Traffic(0, 0, 0, 0))
-        if player.alone
-        else counters_of(player.algorithm)
-        for player in players
-    ]
-    watching: list[list[Sink]] = [
-        [counter, *player.sinks, *([last] if traits.sees_plays else [])]
-        for counter, player in zip(counters, players, strict=True)
-    ]
     if engine == "summed":
-        _check_summed(players[0].alone, block_rounds, fused)
-        source = SeededNoise(seed) if noise is None else noise
-        play_sums(players[0].algorithm, environment, seed, source, watching[0], horizon)
-        return counters
-    drivers = [
-        _driver(player, setting.clients, engine, seed, horizon, noise, fused) for player in players
-    ]
-    marks = sorted({mark for sinks in watching for sink in sinks for mark in sink.marks})
-    runs: list[Any] = [driver.start() for driver in drivers]
-    state, played = environment.start(seed), 0
-    while played < horizon:
-        wanted = min(step, horizon - played)
-        block, state = environment.block(state, wanted, last.last)
-        block = check(block, setting, played, wanted, marks[bisect_right(marks, played) :][:wanted])
-        _check_declared(environment, traits.features, block)
-        runs = [
-            driver.advance(run, block, sinks)
-            for driver, run, sinks in zip(drivers, runs, watching, strict=True)
+        _check_summed(players[0][0].alone, block_rounds, fused)
+        return [
+            [_by_sums(own, environment, seed, noise, horizon) for own in row]
+            for row, seed in zip(players, seeds, strict=True)
         ]
-        played += wanted
-    return counters
+    games = [
+        _Game(
+            environment,
+            row,
+            [_driver(one, setting.clients, engine, seed, horizon, noise, fused) for one in row],
+            environment.start(seed),
+        )
+        for row, seed in zip(players, seeds, strict=True)
+    ]
+    groups, alone = _grouped(games, min(step, horizon))
+    for at in range(0, horizon, step):
+        blocks = [game.block(at, min(step, horizon - at)) for game in games]
+        for game, block in zip(games, blocks, strict=True):
+            for k in alone:
+                game.runs[k] = game.drivers[k].advance(game.runs[k], block, game.sinks[k])
+        for some, entrants in groups:
+            _advance_together([games[s] for s in some], entrants, [blocks[s] for s in some])
+    return [game.counters for game in games]
+
+
+class _Game:
+    """The game of one seed: its players, and the blocks of losses that they share."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        players: Sequence[Player],
+        drivers: Sequence[Any],
+        state: Any,
+    ) -> None:
+        setting, self.environment = environment.setting, environment
+        self.drivers, self.state, self.last = drivers, state, LastPlays()
+        self.counters = [_counters(one, setting) for one in players]
+        watching = [self.last] if environment.traits.sees_plays else []
+        self.sinks: list[list[Sink]] = [
+            [counter, *one.sinks, *watching]
+            for counter, one in zip(self.counters, players, strict=True)
+        ]
+        self.marks = sorted({mark for own in self.sinks for sink in own for mark in sink.marks})
+        self.runs: list[Any] = [driver.start() for driver in drivers]
+
+    def block(self, played: int, wanted: int) -> Block:
+        """The next block, checked."""
+        environment = self.environment
+        block, self.state = environment.block(self.state, wanted, self.last.last)
+        marks = self.marks[bisect_right(self.marks, played) :][:wanted]
+        block = check(block, environment.setting, played, wanted, marks)
+        _check_declared(environment, environment.traits.features, block)
+        return block
+
+
+def _counters(player: Player, setting: Setting) -> Counters:
+    if player.alone:
+        return Counters(setting.clients, setting.clients, Traffic(0, 0, 0, 0))
+    return counters_of(player.algorithm)
+
+
+def _by_sums(
+    player: Player, environment: Environment, seed: int, noise: NoiseSource | None, horizon: int
+) -> Counters:
+    counter, source = _counters(player, environment.setting), noise or SeededNoise(seed)
+    play_sums(player.algorithm, environment, seed, source, [counter, *player.sinks], horizon)
+    return counter
+
+
+Group = tuple[list[int], list[int]]  # the numbers of some seeds, and of their players
+
+
+def _grouped(games: Sequence[_Game], rounds: int) -> tuple[list[Group], list[int]]:
+    """Whole games that are played together, and the numbers of the other players."""
+    kinds: dict[Any, list[int]] = {}
+    alone = list[int]()
+    for k, driver in enumerate(games[0].drivers):
+        kind = driver.game.kind if isinstance(driver, WholeGame) else None
+        (alone if kind is None else kinds.setdefault(kind, [])).append(k)
+    groups = list[Group]()
+    for members in kinds.values():
+        most = games[0].drivers[members[0]].game.most(rounds)
+        for some in _cut(members, most):
+            for seeds in _cut(range(len(games)), max(1, most // len(some))):
+                groups.append((list(seeds), list(some)))
+    return groups, alone
+
+
+def _cut(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
+    return [numbers[at : at + most] for at in range(0, len(numbers), most)]
+
+
+def _advance_together(games: Sequence[_Game], players: list[int], blocks: list[Block]) -> None:
+    """Play one block of some players in the games of some seeds, as one program."""
+    drivers = [[game.drivers[k] for k in players] for game in games]
+    runs = [[game.runs[k] for k in players] for game in games]
+    first = drivers[0][0].game
+    found = first.together([[one.game for one in row] for row in drivers], runs, blocks)
+    for game, block, row in zip(games, blocks, found, strict=True):
+        for k, (after, trace) in zip(players, row, strict=True):
+            run, sinks = game.runs[k], game.sinks[k]
+            game.runs[k] = game.drivers[k].played(run, after, trace, block, sinks)
 
 
 def _check_summed(alone: bool, block_rounds: int | None, fused: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.extras import need_jax
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
-from hedgerow.core.transcript import Everything
+from hedgerow.core.transcript import Counters, Everything
 from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
@@ -38,7 +38,7 @@ from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_ro
 from hedgerow.studies.study import Study
 from hedgerow.studies.workers import needs_main, run_in_executor, run_in_processes
 
-SHARES = 8  # into which the seeds are divided for an executor, whose size is not known
+SHARES = 8  # parts of the seeds for an executor of any size; seeds that a device plays at once
 WORTH_PROCESSES = 4.0  # seconds of work that are left: starting processes costs about one
 
 Progress = Callable[[int, int], None]
@@ -70,11 +70,12 @@ class Entrant:
 def run_together(
     entrants: Sequence[Entrant],
     environment: Environment,
-    seed: int,
+    seeds: Sequence[int],
     engine: Any = "vectorised",
     keep: bool = False,
-) -> list[Pair]:
-    """Run several algorithms on one seed, with the comparators on its losses, drawn once.
+) -> list[list[Pair]]:
+    """Run several algorithms on some seeds, with the comparators of each, whose losses are drawn
+    once. Returns the results of each seed.
 
     Parameters
     ----------
@@ -82,49 +83,61 @@ def run_together(
         The algorithms to run.
     environment
         Where the losses come from.
-    seed
-        The seed of losses and noise.
+    seeds
+        The seeds of losses and noise.
     engine
         The engine that plays the rounds.
     keep
         Whether to keep all plays and messages.
     """
-    replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
-    recorders, measured, kept, watched = [], [], [], []
-    for entrant in entrants:
-        recorders.append(Recorder(environment.setting, switches=entrant.switches, replay=replay))
-        watched.append([Watch(environment.setting)] if says_something(environment.family) else [])
-        measured.append(all_measures(entrant.algorithm, environment))
-        for measure in measured[-1]:
-            measure.marks = recorders[-1].marks
-            measure.begin(seed)
-        kept.append([Everything()] if keep else [])
-    sinks = zip(recorders, measured, watched, kept, strict=True)
-    together = [
-        Player(entrant.algorithm, [recorder, *measures, *watch, *everything], entrant.alone)
-        for entrant, (recorder, measures, watch, everything) in zip(entrants, sinks, strict=True)
+    watched = [[_Watched(one, environment, seed, keep) for one in entrants] for seed in seeds]
+    players = [
+        [Player(one.entrant.algorithm, one.sinks, one.entrant.alone) for one in row]
+        for row in watched
     ]
     rivals = {
         name: float(losses.sum()) / environment.setting.players
         for name, losses in environment.rivals().items()
     }
-    counted = simulate_together(together, environment, seed, engine=engine)
-    pairs: list[Pair] = []
-    for i, label in enumerate(entrant.label for entrant in entrants):
-        recorders[i].share_best_point(recorders[0])
-        figures = {measure.name: measure.curve() for measure in measured[i]}
-        result = recorders[i].result(label, seed, counted[i])
+    counted = simulate_together(players, environment, seeds, engine=engine)
+    for row in watched:
+        for one in row:
+            one.recorder.share_best_point(row[0].recorder)
+    return [
+        [one.pair(counters, rivals) for one, counters in zip(row, own, strict=True)]
+        for row, own in zip(watched, counted, strict=True)
+    ]
+
+
+class _Watched:
+    """An algorithm on one seed, with all that watches it."""
+
+    def __init__(self, entrant: Entrant, environment: Environment, seed: int, keep: bool) -> None:
+        setting, self.entrant, self.seed = environment.setting, entrant, seed
+        replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
+        self.recorder = Recorder(setting, switches=entrant.switches, replay=replay)
+        self.following = [Watch(setting)] if says_something(environment.family) else []
+        self.measures = all_measures(entrant.algorithm, environment)
+        for measure in self.measures:
+            measure.marks = self.recorder.marks
+            measure.begin(seed)
+        self.kept = [Everything()] if keep else []
+        self.sinks = [self.recorder, *self.measures, *self.following, *self.kept]
+
+    def pair(self, counters: Counters, rivals: Mapping[str, float]) -> Pair:
+        """The result, and what was kept."""
+        label = self.entrant.label
+        result = self.recorder.result(label, self.seed, counters)
         result = replace(
             result,
-            figures=figures,
+            figures={measure.name: measure.curve() for measure in self.measures},
             comparators={**result.comparators, **rivals},
-            following=watched[i][0].found(*recorders[i].best) if watched[i] else None,
+            following=self.following[0].found(*self.recorder.best) if self.following else None,
         )
-        pairs += [
-            (result, Kept(label, seed, everything.all_plays(), message_rows(everything.messages)))
-            for everything in kept[i]
-        ] or [(result, None)]
-    return pairs
+        for all_of in self.kept:
+            rows = message_rows(all_of.messages)
+            return result, Kept(label, self.seed, all_of.all_plays(), rows)
+        return result, None
 
 
 def _task(
@@ -150,18 +163,21 @@ def _task(
         )
         for index, entry in zip(indices, entries, strict=True)
     ]
+    size = len(seeds) if _on_accelerator(one.algorithm for one in entrants) else 1
     found = []
-    for seed in seeds:
-        pairs = run_together(entrants, environment, seed, config.engine, keep)
-        for index, pair in zip(indices, pairs, strict=True):
-            if store is not None:
-                store.save(index, pair)
-            found.append((index, pair))
+    for at in range(0, len(seeds), size):
+        for pairs in run_together(
+            entrants, environment, seeds[at : at + size], config.engine, keep
+        ):
+            for index, pair in zip(indices, pairs, strict=True):
+                if store is not None:
+                    store.save(index, pair)
+                found.append((index, pair))
     return found
 
 
 def _tasks(
-    config: StudyConfig, missing: Mapping[int, list[int]], workers: int
+    config: StudyConfig, missing: Mapping[int, list[int]], workers: int, together: int = 1
 ) -> list[tuple[tuple[int, ...], list[int]]]:
     """Cut a study into tasks: entries on the same losses, and the seeds that they all miss.
 
@@ -171,7 +187,7 @@ def _tasks(
     for index in missing:
         first = index if config.engine == "summed" else config.stream_of(index)
         groups.setdefault(first, []).append(index)
-    size = 1 if workers == 1 else min(16, max(1, config.seeds // (4 * workers)))
+    size = together if workers == 1 else min(16, max(1, config.seeds // (4 * workers)))
     pieces = -(-workers // (len(groups) * config.seeds)) if groups else 1
     tasks = []
     for group in groups.values():
@@ -273,9 +289,9 @@ def run_study(
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
-    if executor is None and workers != 1 and _on_accelerator(algorithms.values()):
-        with ThreadPoolExecutor(workers or SHARES) as threads:  # processes cannot share a device
-            return run_study(config, keep=keep, progress=progress, store=store, executor=threads)
+    together = 1
+    if executor is None and _on_accelerator(algorithms.values()):
+        workers, together = 1, SHARES  # processes cannot share a device
     if executor is not None:
         expect(
             workers is None, "workers", workers, "to be None with an executor, which has its own"
@@ -310,7 +326,7 @@ def run_study(
         tasks = _tasks(config, missing, SHARES)
         run_in_executor(elsewhere, tasks, executor, save, loaded_plugins())
     else:
-        tasks = _tasks(config, missing, cores if workers is None else workers)
+        tasks = _tasks(config, missing, cores if workers is None else workers, together)
         if workers is None:
             tasks = _played_here(here, elsewhere, tasks, cores, note)
             workers = cores
@@ -364,6 +380,8 @@ def run(
         The results are averaged, and have a label that ends with ", alone".
     workers
         The number of processes. None: all cores if that is faster. The results do not depend on it.
+        On an accelerator one process plays seeds and settings together; results then depend on what
+        is played together, by rounding errors of 24 bits.
     executor
         A `concurrent.futures` executor that plays the seeds instead, on this machine or others. The
         results are the same, bit for bit.

@@ -16,7 +16,7 @@ from hedgerow.algorithms.correlated.decoding import sums_certificate
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, NotFinite, ShortenedExamples
 from hedgerow.algorithms.learning.plan import Plan
-from hedgerow.algorithms.learning.resident import Resident
+from hedgerow.algorithms.learning.playing import Resident
 from hedgerow.algorithms.learning.roles import (
     GradientSums,
     LearningClient,

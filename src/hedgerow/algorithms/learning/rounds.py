@@ -7,9 +7,10 @@ such gradients are whole numbers of steps, in 32 bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import groupby
 from math import inf, isfinite, isqrt, nextafter, sqrt
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ Steps = Literal["start", "convex", "smooth", "clipped"]
 Precision = Literal["24 bits", "device"]
 MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
 ONE_LEVEL = 2**10  # squares of a norm that are added up at once
+ALONE = 2**17  # weights of an array whose gradient is kept apart: joining would copy it
 AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
 
 
@@ -150,49 +152,70 @@ def projection(domain: Domain) -> Callable[[Any], Any]:
     raise Unsupported(f"{type(domain).__name__} has no projection in JAX.")
 
 
-def norm(x: Any) -> Any:
-    """Return the Euclidean norm of a vector of JAX; infinite from about 1e19 on.
+def norm(*parts: Any) -> Any:
+    """Return the Euclidean norm of a vector of JAX, also in parts; infinite from about 1e19 on.
 
     Squares are added up in rows of about the root of their number, and then the sums of the rows:
     so `margin` grows like the root. The barrier keeps the compiler from merging the two sums.
     """
     jax = need_jax()
-    squares, row = x * x, _row(len(x))
-    count = len(x) // row
+    row = _row(sum(map(len, parts)))
+    return jax.numpy.sqrt(sum(_squares(part, row) for part in parts))
+
+
+def _squares(x: Any, row: int) -> Any:
+    """The sum of squares, of rows of this length."""
+    jax = need_jax()
+    squares, count = x * x, len(x) // row
     if jax.default_backend() == "cpu":  # where columns are added up fastest
         head = squares[: row * count].reshape(row, count).sum(axis=0)
     else:
         head = squares[: row * count].reshape(count, row).sum(axis=1)
     head = jax.lax.optimization_barrier(head) if count > 1 else head
-    return jax.numpy.sqrt(head.sum() + squares[row * count :].sum())
+    return head.sum() + squares[row * count :].sum()
 
 
 def clipping(family: Family, width: int) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
     """Return `clipped(limit, point, record)`, as a function for JAX.
 
-    It returns the clipped gradient of one example in whole steps, which is zero if it is not
-    finite: an error instead would show which of two neighbouring inputs there is. Then, whether
-    loss or gradient are not finite, and the loss. Conversion to whole numbers cuts toward zero.
+    It returns the clipped gradient of one example in whole steps, in parts that make up the vector
+    one after the other. It is zero if it is not finite: an error instead would show which of two
+    neighbouring inputs there is. Then, whether loss or gradient are not finite, and the loss.
+    Conversion to whole numbers cuts toward zero.
     """
     jax = need_jax()
     jnp, units = jax.numpy, np.float32(UNITS_PER_LOSS)
 
     def value_and_gradient(point: Any, record: Any) -> tuple[Any, Any]:
         if not isinstance(family, Model):
-            return jax.value_and_grad(charge(family, width))(point, record)
+            value, found = jax.value_and_grad(charge(family, width))(point, record)
+            return value, (found,)
         # by the tree, joined afterwards: the gradient of a slice of a vector is as long as it
         tree, given = family.unravel(point), family.example(record)
         value, found = jax.value_and_grad(family.loss)(tree, given)
-        return value, jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(found)])
+        flat = [leaf.reshape(-1) for leaf in jax.tree.leaves(found)]
+        parts = [list(some) for _, some in groupby(enumerate(flat), _own_part)]
+        return value, tuple(jnp.concatenate([leaf for _, leaf in some]) for some in parts)
 
     def clipped(limit: Any, point: Any, record: Any) -> tuple[Any, Any, Any]:
         loss, found = value_and_gradient(point, record)
-        length = norm(found)
+        length = norm(*found)
         scale = jnp.minimum(1.0, limit / jnp.where(length > 0, length, 1.0)) * units
-        whole = jnp.where(jnp.isfinite(length), found * scale, 0.0).astype(jnp.int32)
-        return whole, ~(jnp.isfinite(length) & jnp.isfinite(loss)), loss
+        finite = jnp.isfinite(length)
+        whole = tuple(jnp.where(finite, part * scale, 0.0).astype(jnp.int32) for part in found)
+        return whole, ~(finite & jnp.isfinite(loss)), loss
 
     return clipped
+
+
+def _own_part(leaf: tuple[int, Any]) -> int:
+    """Which leaves form one part: large ones alone, small neighbours together."""
+    return leaf[0] if len(leaf[1]) >= ALONE else -1
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The vector of some parts."""
+    return parts[0] if len(parts) == 1 else need_jax().numpy.concatenate(parts)
 
 
 def stepping(family: Family, width: int) -> Callable[..., tuple[Any, Any, Any]]:
@@ -206,7 +229,7 @@ def stepping(family: Family, width: int) -> Callable[..., tuple[Any, Any, Any]]:
     def summed(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
         def after(total: Any, record: Any) -> tuple[Any, Any]:
             found, *rest = clipped(limit, point - step * total.astype(np.float32), record)
-            return total + found, rest
+            return total + joined(found), rest
 
         total, (odd, losses) = jax.lax.scan(after, jax.numpy.zeros(width, np.int32), examples)
         return total, odd, losses
@@ -227,7 +250,7 @@ def _compiled(
 
     def at_start(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any]:
         found, odd, _ = jax.vmap(clipped, (None, None, 0))(limit, point, examples)
-        return found.sum(axis=0), odd.sum()
+        return joined([part.sum(axis=0) for part in found]), odd.sum()
 
     def in_steps(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any]:
         found, odd, _ = stepped(limit, step, point, examples)

@@ -58,7 +58,8 @@ class _Examples(Environment):
         return 0
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        return Block.of(self.records[state : state + rounds]), state + rounds
+        part = self.records[state : state + rounds]
+        return Block(part, part, checked=True), state + rounds
 
     def fingerprint(self) -> str:
         return fingerprint_of(self.records, repr(self._batch()))
@@ -146,6 +147,7 @@ class ClientData(_Examples):
             records, moved = clipped.records, clipped.moved
         for at, name in enumerate(rows):
             _check(self.loss, f"client {name!r}", records[:, at].reshape(used, -1))
+        records.setflags(write=False)
         found = {
             "records": records,
             "moved": moved,
