@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -49,9 +50,9 @@ class Alone:
     """The compiled game without an engine, for one seed or several."""
 
     def __init__(self, game: Replay, step: float, precision: Precision = "24 bits") -> None:
-        jax, self.rounds = need_jax(), game.setting.rounds
-        built: Any = OnlineSGD(step=step).build(game.setting).shortcuts.resident
-        begun = built.begin([[built]], [SeededNoise(0)], self.rounds)
+        jax, self.rounds, self.step = need_jax(), game.setting.rounds, step
+        self.built: Any = OnlineSGD(step=step).build(game.setting).shortcuts.resident
+        begun = self.built.begin([[self.built]], [SeededNoise(0)], self.rounds)
         self.form, self.table = replace(begun.form, precision=precision), begun.table
         self.numbers = jax.device_put(begun.numbers)
         records = game.records.astype(np.float32)
@@ -66,20 +67,23 @@ class Alone:
     def seeds(self) -> Callable[[], Any]:
         """Eight seeds, each with other noise and another order of the examples."""
         jax = need_jax()
-        keys = np.stack([SeededNoise(k).words("seeds") for k in range(SEEDS)])
         order = [np.random.default_rng(k).permutation(self.rounds) for k in range(SEEDS)]
         examples = jax.device_put(np.stack([np.asarray(self.examples)[o] for o in order]))
-        axes = resident.Numbers(*[0 if f == "words" else None for f in resident.Numbers._fields])
-        one = resident.game(self.form)
-        numbers = self.numbers._replace(words=jax.device_put(keys))
+        begun = self.built.begin(
+            [[self.built]] * SEEDS, [SeededNoise(k) for k in range(SEEDS)], self.rounds
+        )
+        numbers, play = jax.device_put(begun.numbers), resident.compiled(self.form, True, True)
 
-        def play(n: Any, table: Any, carry: Any, given: Any) -> Any:
-            return jax.vmap(
-                lambda n, c, x: one(n, table, c, self.form.rounds, x)[1], (axes, None, 0)
-            )(n, carry, given)
+        def work() -> Any:
+            carry = resident.opening(self.form, SEEDS, 1)
+            return play(numbers, begun.table, carry, 0, self.rounds, examples)[1]
 
-        compiled = jax.jit(play)
-        return lambda: compiled(numbers, self.table, resident.opening(self.form), examples)
+        return work
+
+
+def study(game: Replay, step: float) -> object:
+    """A study of eight seeds, with all that it records."""
+    return hedgerow.run(game, {"": OnlineSGD(step=step)}, seeds=SEEDS, progress=False)
 
 
 def transformer(vocabulary: int, width: int, layers: int, heads: int, length: int) -> Model:
@@ -154,6 +158,9 @@ def rows() -> Iterator[dict[str, Any]]:
         need_jax().block_until_ready(alone())
         row: dict[str, Any] = {"game": name, "compiling": round(time.perf_counter() - began, 1)}
         row["engine"] = microseconds(engine(game, step), rounds)
+        row["study of eight seeds, each"] = round(
+            microseconds(partial(study, game, step), rounds) / SEEDS, 1
+        )
         row["game alone"] = microseconds(alone, rounds)
         row["with the device's products"] = microseconds(Alone(game, step, "device"), rounds)
         row["eight seeds, each"] = round(microseconds(alone.seeds(), rounds) / SEEDS, 1)
