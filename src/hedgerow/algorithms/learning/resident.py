@@ -47,7 +47,7 @@ from hedgerow.running_sums.filters import (
 
 STEADY = (GeometricFilter, RunningSum, SolvingFilter, WindowFilter)  # the same in every round
 AT_ONCE = {"cpu": 2**25}  # numbers in the gradients that are held at the same time
-MUCH = 2**28  # the same on an accelerator
+MUCH = 2**30  # the same on an accelerator
 LOW = 12  # bits of the lower part of a sum: each part fits into 24 bits
 
 
