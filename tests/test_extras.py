@@ -33,7 +33,7 @@ COMMANDS = {
     ("statement", "run"): "plots",
     ("compare", "one", "other"): "runs",
     ("serve", str(EXAMPLES / "serve.toml"), "--folder", "server"): "deploy",
-    ("client", "init", "--data", "north", "--budget", "2.0"): "secure",
+    ("client", "init", "--data", "north", "--budget", "2.0", "--unit", "event"): "secure",
     ("certify", "sparse_vector"): None,
     ("list", "algorithms"): None,
     ("choose", "--help"): None,

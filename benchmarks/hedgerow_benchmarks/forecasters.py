@@ -32,7 +32,7 @@ def forecasters_rows() -> Iterator[Row]:
     beds = rng.integers(8, 400, HOSPITALS).astype(np.float64)
     side = np.broadcast_to(beds[:, None], (WEEKS, HOSPITALS, 1))
     game = Replay(gains[:, None, :], Gains(), reports=gains[..., None], side=side)
-    algorithm = WalkMeta(reports="silo", sized=True, appearances=2).build(game.setting)
+    algorithm = WalkMeta(reports="silo", sized=True, unit="person:2@2").build(game.setting)
     panel = FORECASTERS.panel(PUBLISHED)
 
     def alone(past: Past) -> list[np.ndarray]:

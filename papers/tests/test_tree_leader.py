@@ -21,7 +21,7 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
-from hedgerow.core.units import Part
+from hedgerow.core.units import Part, Person
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -34,10 +34,10 @@ from hedgerow_papers.agarwal2017.tree_leader import TreeLeader, padded_bound
 from support.played import regrets
 
 BEDS = tuple(1 / (8.0 + week % 5) for week in range(16))
-OWN = TreeLeader(mu=1.0, reports="silo", padding=False, sensitivity=BEDS)
+OWN = TreeLeader(mu=1.0, reports="silo", padding=False, unit=Part(Person(1), BEDS))
 SILOS = {
     "one report": TreeLeader(reports="silo"),
-    "a person": TreeLeader(mu=0.5, reports="silo", sensitivity=0.1),
+    "a person": TreeLeader(mu=0.5, reports="silo", unit="part:0.1"),
     "own scales": OWN,
 }
 ON_SILOS = (
@@ -152,7 +152,7 @@ def test_own_scales_are_tight() -> None:
 
     With one scale for all nodes there would be more noise.
     """
-    game = TreeGame(SILO, Schedule(1), "silo", BEDS)
+    game = TreeGame(SILO, Schedule(1), "silo", Part(Person(1), BEDS))
     server: Any = OWN.build(SILO).server
     shifts = []
     for week, moved in enumerate(BEDS[:-1]):
@@ -166,7 +166,7 @@ def test_own_scales_are_tight() -> None:
         shifts.append(sqrt(total))
     assert max(shifts) <= 1.0
     assert max(shifts) == pytest.approx(1.0, rel=1e-4)
-    one = replace(OWN, sensitivity=max(BEDS)).build(SILO)
+    one = replace(OWN, unit=Part(Person(1), max(BEDS))).build(SILO)
     own = OWN.build(SILO).parameters["deviation"]
     assert 0.8 < own / one.parameters["deviation"] < 0.99
 
@@ -184,7 +184,7 @@ def test_a_unit_is_a_record_a_report_or_a_person() -> None:
     assert "moves the gains of all experts in one round by at most 0.1" in person.adjacency
     for spec in SILOS.values():  # statements need a record that fits the game
         algorithm_record("silo", spec.build(SILO), {"name": "tree_leader"}, "recorded")
-    assert {"DECLARED_SENSITIVITY", "OTHER_CLIENTS"} <= {a.name for a in person.assumes}
+    assert {"DECLARED_PART", "OTHER_CLIENTS"} <= {a.name for a in person.assumes}
     assert not any(a.name == "OTHER_CLIENTS" for a in report.assumes)
 
 
@@ -272,8 +272,8 @@ def test_the_bound_is_in_the_units_of_the_gains() -> None:
         ({"aim": "least"}, "aim='least'"),
         ({"reports": "all"}, "reports='all'"),
         ({"every": 0}, "every=0"),
-        ({"sensitivity": 0.0}, "sensitivity=0.0 > 0"),
-        ({"sensitivity": (1.0, 2.0)}, "padding=True to be False where sensitivity"),
+        ({"unit": "part:0.0"}, "Expected unit='part:0.0'"),
+        ({"unit": "part:1;2"}, "padding=True to be False where moves"),
         ({"aim": "min_regret", "padding": False}, "padding=False to be True with aim"),
     ],
 )
@@ -284,7 +284,7 @@ def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:
 
 def test_the_printed_noise_is_for_one_sensitivity() -> None:
     with pytest.raises(InvalidValue, match="to be one number"):
-        AgarwalTreeLeader(aim="min_noise", padding=False, sensitivity=(1.0, 2.0))
+        AgarwalTreeLeader(aim="min_noise", padding=False, unit="part:1.0;2.0")
 
 
 def test_games_that_do_not_fit_are_refused() -> None:
@@ -314,7 +314,7 @@ def test_every_client_rounds_and_the_declared_sensitivity_pays_for_all() -> None
     """A person may be at all clients, and each of them rounds its record by itself."""
     found = []
     for clients in (1, 1000):
-        built = TreeLeader(mu=1.0, sensitivity=1e-5).build(Setting(clients, 4, 8))
+        built = TreeLeader(mu=1.0, unit="part:1e-5").build(Setting(clients, 4, 8))
         (noise,) = built.certificate.mechanisms
         assert isinstance(noise, GaussianNoise)
         found.append(noise.sensitivity)

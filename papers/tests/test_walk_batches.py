@@ -39,7 +39,7 @@ FORMS: dict[str, WalkBatches] = {
     "distributed": WalkBatches(trust="distributed"),
     "slot": WalkBatches(reports="slot", mu=20.0),
     "silo": WalkBatches(reports="silo", mu=20.0),
-    "silo, two appearances": WalkBatches(reports="silo", appearances=2),
+    "silo, two records": WalkBatches(reports="silo", unit="person:2@2"),
     "no noise": WalkBatches(mu=inf),
 }
 
@@ -321,7 +321,7 @@ def test_impossible_choices_are_refused(make: Any, rule: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("spec", [WalkBatches(mu=inf), WalkBatches(appearances=2)])
+@pytest.mark.parametrize("spec", [WalkBatches(mu=inf), WalkBatches(unit="person:2")])
 def test_only_one_record_with_noise_is_better_protected(spec: WalkBatches) -> None:
     with pytest.raises(Unsupported, match="single record"):
         spec.amplified(hr.Setting(1, 5, 100), 50)

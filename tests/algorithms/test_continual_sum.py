@@ -83,12 +83,12 @@ def test_error_follows_its_law(factors: Any, secure: bool) -> None:
 
 @pytest.mark.parametrize("factors", FACTORS.values(), ids=list(FACTORS))
 @pytest.mark.parametrize("repeats", [(1, 1), (3, 5)])
-def test_noise_pays_for_all_participations_and_for_rounding(
+def test_noise_pays_for_all_records_and_for_rounding(
     factors: Any, repeats: tuple[int, int]
 ) -> None:
     often, apart = repeats
     given: dict[str, Any] = {"mu": 0.5, "clip": 1.5, "factorisation": factors}
-    given |= {"participations": often, "separation": apart}
+    given |= {"unit": Person(often, apart=apart)} if often > 1 else {}
     counter = hr.ContinualSum(2, 40, **given)
     private = hr.ContinualSum.private(2, 40, **given, source=hr.SecureNoise())
     noise, encoder = counter._noise, counter._encoder
@@ -285,7 +285,7 @@ def test_memory_does_not_grow() -> None:
 
 
 def test_participation_beyond_what_was_declared_is_refused() -> None:
-    counter = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3, ids=True)
+    counter = hr.ContinualSum(1, 20, mu=1.0, unit="person:2/3", ids=True)
     counter.add([1.0], who="secret")
     counter.add([1.0], who=17)
     before = counter.to_bytes()
@@ -317,15 +317,15 @@ def names(counter: hr.ContinualSum) -> set[str]:
 def test_participation_is_assumed_unless_it_is_checked() -> None:
     single = hr.ContinualSum(1, 20, mu=1.0)
     assert isinstance(single.certificate.public.unit, Event)
-    assert "PARTICIPATION" not in names(single)
-    repeated = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3)
+    assert "DECLARED_RECORDS" not in names(single)
+    repeated = hr.ContinualSum(1, 20, mu=1.0, unit="person:2/3")
     unit = repeated.certificate.public.unit
     assert isinstance(unit, Person)
     assert unit.records == 2
-    assert "at least 3 rounds apart" in repeated.certificate.public.adjacency
-    assert "PARTICIPATION" in names(repeated)
-    checked = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3, ids=True)
-    assert "PARTICIPATION" not in names(checked)
+    assert "3 or more rounds apart" in repeated.certificate.public.adjacency
+    assert "DECLARED_RECORDS" in names(repeated)
+    checked = hr.ContinualSum(1, 20, mu=1.0, unit="person:2/3", ids=True)
+    assert "DECLARED_RECORDS" not in names(checked)
     assert "IDENTITIES" in names(checked)
     assert isinstance(hr.ContinualSum(1, 20, mu=1.0, ids=True).certificate.public.unit, Person)
 
@@ -399,7 +399,7 @@ def test_private_sums_are_near_the_truth_and_on_the_lattice() -> None:
 @pytest.mark.parametrize("rounds", [30, None])
 @pytest.mark.parametrize("factors", [None, "independent", Independent(30)])
 def test_a_seeded_counter_continues_from_its_state(factors: Any, rounds: int | None) -> None:
-    given: dict[str, Any] = {"mu": 1.0, "participations": 2, "ids": True, "seed": 5}
+    given: dict[str, Any] = {"mu": 1.0, "unit": "person:2", "ids": True, "seed": 5}
     counter = hr.ContinualSum(2, rounds, factorisation=factors, **given)
     for who in range(10):
         counter.add([1.0, 5.0], who=who)
@@ -442,8 +442,9 @@ def test_an_altered_state_is_refused() -> None:
         {"clip": 0.0},
         {"clip": 1e-9},
         {"clip": 1e12},
-        {"participations": 0},
-        {"separation": 0},
+        {"unit": "person:0"},
+        {"unit": "person:99"},
+        {"unit": "client", "ids": True},
         {"mu": -1.0},
         {"ids": "yes"},
         {"factorisation": "best"},
@@ -454,13 +455,13 @@ def test_an_altered_state_is_refused() -> None:
 )
 def test_bad_parameters_are_named(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"width": 2, "rounds": 10, "mu": 1.0, **wrong}
-    with pytest.raises(InvalidValue, match=next(iter(wrong))):
+    with pytest.raises(InvalidValue, match="ids|records" if "unit" in wrong else next(iter(wrong))):
         hr.ContinualSum(**given)
 
 
 def test_a_simulation_and_a_deployment_publish_the_same_kind_of_sums() -> None:
     """Without noise both give the exact sums of the clipped vectors."""
-    given: dict[str, Any] = {"rounds": 40, "mu": 1.0, "participations": 2, "separation": 4}
+    given: dict[str, Any] = {"rounds": 40, "mu": 1.0, "unit": "person:2/4"}
     private = hr.ContinualSum.private(2, **given, source=hr.SecureNoise())
     for counter in (hr.ContinualSum(2, **given), private):
         counter._server = NoNoise().server()

@@ -451,9 +451,9 @@ def test_bad_input_is_refused_by_name(make: Any) -> None:
         with refused("rounds=4"):
             made.errors(4)
     for bad in (0, -1, 1.5, True):
-        with refused("participations"):
+        with refused("times"):
             made.sensitivity(bad)
-        with refused("separation"):
+        with refused("apart"):
             made.sensitivity(2, bad)
 
 
@@ -575,8 +575,8 @@ def test_what_noise_is_calibrated_to_cannot_be_changed() -> None:
     assert buffered.gaps == (0.1, 0.2)
 
 
-def test_many_participations_are_rounded_upward() -> None:
-    """Against sixty digits: 200 participations in a row, without a horizon."""
+def test_many_records_are_rounded_upward() -> None:
+    """Against sixty digits: 200 records in a row, without a horizon."""
     getcontext().prec, often = 60, 200
     made = BufferedToeplitz(None, (0.001, 0.01, 0.1, 0.5))
     powers = [

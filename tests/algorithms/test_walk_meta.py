@@ -292,8 +292,8 @@ def test_a_bound_is_stated_only_where_it_is_proven(spec: WalkMeta, proven: bool)
 def test_the_certificate_is_that_of_the_reports() -> None:
     setting = hr.Setting(3, 3, None, deciders=1, family=hr.Gains())
     for plan in (None, MEAN, MetaPlan(gain_range=0.1)):
-        meta = WalkMeta(mu=0.5, reports="silo", sized=True, appearances=2, plan=plan)
-        leader = hr.WalkLeader(mu=0.5, reports="silo", sized=True, appearances=2)
+        meta = WalkMeta(mu=0.5, reports="silo", sized=True, unit="person:2@2", plan=plan)
+        leader = hr.WalkLeader(mu=0.5, reports="silo", sized=True, unit="person:2@2")
         one, other = (spec.build(setting).certificate for spec in (meta, leader))
         assert one.guarantees == other.guarantees
         assert one.mechanisms == other.mechanisms

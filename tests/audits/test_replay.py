@@ -56,7 +56,7 @@ def case_of(algorithm: Algorithm, changed: int = 1, **choices: Any) -> AuditCase
 
 @pytest.mark.parametrize(("law", "clients"), [("gaussian", 1), ("share", 3)])
 def test_the_loss_of_gaussian_reports_is_mu(law: Law, clients: int) -> None:
-    """Two appearances are sqrt(2) mu, and four fifths of the noise 1.25 mu; all exactly.
+    """Two records are sqrt(2) mu, and four fifths of the noise 1.25 mu; all exactly.
 
     Shares are counted without that of one client, which may collude.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -12,8 +12,11 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.audits.runner import cases_of
-from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.units import Client, Event, Person, Unit, Window, covers, parse_unit
+from hedgerow.core.errors import HedgerowError, Unsupported
+from hedgerow.core.record import LOSS_VECTOR, gain_vector
+from hedgerow.core.unit_order import covers, steps
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import ANY_RECORD, Client, Event, Part, Person, Unit, Window
 from hedgerow.core.validate import parameters
 from hedgerow.studies.config import from_table, to_table
 
@@ -39,7 +42,7 @@ def changes(unit: Unit) -> set[Cells]:
             clients, times = {client for client, _ in cells}, [at for _, at in cells]
             if isinstance(unit, Person):
                 near = (abs(a[1] - b[1]) for a, b in combinations(cells, 2) if a[0] == b[0])
-                fits = size <= unit.records and len(clients) <= unit.clients
+                fits = size <= (unit.records or size) and len(clients) <= unit.clients
                 fits &= all(distance >= unit.apart for distance in near)
             else:
                 span = {Event: 1, Client: ROUNDS}.get(type(unit)) or getattr(unit, "rounds", 0)
@@ -61,6 +64,71 @@ def test_covers_against_all_changes(unit: Unit) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.text())
+def test_steps_against_all_changes(unit: Unit) -> None:
+    """Every change of the other unit is one after the other of so many changes of this one."""
+    for other in UNITS:
+        count = steps(unit, other, ROUNDS)
+        assert count is not None
+        reached = {frozenset[tuple[int, int]]()}
+        for _ in range(count):
+            reached = {cells | more for cells in reached for more in largest(unit)}
+        assert all(any(cells <= more for more in reached) for cells in largest(other)), other
+
+
+@cache
+def largest(unit: Unit) -> set[Cells]:
+    """The changes of a unit that are part of no other of its changes."""
+    found = changes(unit)
+    return {one for one in found if not any(one < other for other in found)}
+
+
+PART, TARGET = Part(Person(1), 1e-6), replace(LOSS_VECTOR, public="forecasts")
+FOUR, ALL = (Event(record=replace(LOSS_VECTOR, each=n)) for n in (4, 8))
+
+
+@pytest.mark.parametrize(
+    ("unit", "other", "count"),
+    [
+        (PART, Event(), None),
+        (Event(), PART, None),
+        (Part(Person(1), 0.5), PART, 1),
+        (PART, Part(Person(1), 0.5), None),
+        (Part(Person(1), (1e-6, 0.5)), Part(Person(1), 0.5), None),  # in one round it hides less
+        (replace(PART, record=gain_vector((0.0, 9.0))), PART, None),  # another scale
+        (Part(Person(1), "1/size"), Part(Person(1), "1/size"), 1),
+        (FOUR, Event(record=ANY_RECORD), 4),  # all that a client reports in a round
+        (FOUR, Person(24, record=ANY_RECORD), 96),
+        (Event(), FOUR, 1),
+        (FOUR, ALL, None),
+        (Event(record=TARGET), Event(record=ANY_RECORD), None),  # forecasts are not hidden
+        (Event(record=TARGET), Person(3, record=replace(ANY_RECORD, public="forecasts")), 3),
+        (Event(record=TARGET), Event(record=replace(TARGET, public="features")), None),
+        (Event(), Event(record=TARGET), 1),
+        (Client(), Person(None), 1),
+        (Person(24), Person(None), None),
+        (Person(None, 2), Person(7, 2), 1),
+        (Event(), Client(), None),
+    ],
+)
+def test_what_a_study_is_worth_in_another_unit(unit: Unit, other: Unit, count: int | None) -> None:
+    assert steps(unit, other) == count
+    assert covers(unit, other) == (count == 1)
+
+
+def test_an_unknown_unit_covers_nothing_and_is_not_covered() -> None:
+    @dataclass(frozen=True)
+    class Half(Event):
+        """Half of a record."""
+
+    for other in (*UNITS, Half()):
+        assert steps(Half(), other) is steps(other, Half()) is None
+
+
+TEXTS = ["person", "person@2", "event:8", "part:0.001", "part:1.0;0.5", "part:1/size"]
+WRITTEN = [*UNITS, *map(parse_unit, TEXTS), parse_unit("person:24@2/7,public=forecasts")]
+
+
+@pytest.mark.parametrize("unit", WRITTEN, ids=lambda unit: unit.text())
 def test_units_are_read_as_they_are_written(unit: Unit) -> None:
     assert parse_unit(unit.text()) == unit
     table: dict[str, Any] = {
@@ -74,7 +142,7 @@ def test_units_are_read_as_they_are_written(unit: Unit) -> None:
 
 
 def test_equal_words_mean_equal_units() -> None:
-    for one, other in combinations(UNITS, 2):
+    for one, other in combinations(WRITTEN, 2):
         same = covers(one, other) and covers(other, one)
         assert same or one.adjacency() != other.adjacency()
         assert same or one.words() != other.words()
@@ -83,7 +151,10 @@ def test_equal_words_mean_equal_units() -> None:
 @pytest.mark.parametrize(
     ("unit", "words"),
     [
-        ("people", "Expected unit='people' to be one of event"),
+        *((text, "to be one of event") for text in ("people", "", "Event", "event:1", "event:x")),
+        *((text, "to be one of event") for text in ("part:0", "part:nan", "site", "event,public=")),
+        ("person", "hr.VoteSelection"),
+        ("part:0.5", "no noise for a declared part"),
         ("person:0", "records=0"),
         ("person:-3", "Expected unit='person:-3'"),
         ("person:2@3", "clients=3"),
@@ -95,7 +166,7 @@ def test_equal_words_mean_equal_units() -> None:
     ],
 )
 def test_units_that_no_game_holds_are_refused(unit: Any, words: str) -> None:
-    with pytest.raises(InvalidValue, match=words):
+    with pytest.raises(HedgerowError, match=words):
         hr.RandomPrefix(unit=unit).build(hr.Setting(4, 3, 64))
 
 
@@ -133,7 +204,7 @@ def test_every_algorithm_spends_its_budget_on_the_unit(name: str, unit: str) -> 
     protecting = [g for g in algorithm.certificate.guarantees if g.protects]
     assert protecting
     for guarantee in protecting:
-        same = guarantee.unit.text() == unit
+        same = guarantee.unit.text().partition(",")[0] == unit
         assert same or covers(guarantee.unit, parse_unit(unit), SETTING.rounds)
         assert guarantee.adjacency.startswith(guarantee.unit.adjacency())
         stated = guarantee.curve.stated()

@@ -66,7 +66,7 @@ def charge(account: Account, manifest: Manifest, ledger: bytes = LEDGER) -> str:
 @pytest.mark.parametrize("algorithm", ["random_prefix", "sparse_vector", "shrinking_dartboard"])
 def test_ten_tenths_fit_and_no_more(place: Path, algorithm: str) -> None:
     """As floats, nine of ten fitted: the float 0.1 is more than 1/10."""
-    account = Account.make(place / "a", name="Ward", epsilon="1.0")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="1.0")
     for number in range(10):
         charge(account, study(number, algorithm=algorithm))
     assert amount(account.filter.odometer.units) <= 1
@@ -77,7 +77,7 @@ def test_ten_tenths_fit_and_no_more(place: Path, algorithm: str) -> None:
 
 @pytest.mark.parametrize(("budget", "each", "fit"), [("0.3", "0.1", 3), ("0.7", "0.1", 7)])
 def test_decimals_that_are_no_floats(place: Path, budget: str, each: str, fit: int) -> None:
-    account = Account.make(place / "a", name="Ward", epsilon=budget)
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon=budget)
     for number in range(fit):
         charge(account, study(number, choices={"epsilon": each}))
     with pytest.raises(BudgetSpent):
@@ -87,7 +87,7 @@ def test_decimals_that_are_no_floats(place: Path, budget: str, each: str, fit: i
 
 def test_a_hair_too_much_is_refused(place: Path) -> None:
     """The budget is the decimal, not the next float above it."""
-    account = Account.make(place / "a", name="Ward", epsilon="0.1")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="0.1")
     float_above = Manifest.read(
         study().to_bytes().replace(b"0.09999999999999999", b"0.1")  # 0.1 as a float: more than 1/10
     )
@@ -97,7 +97,7 @@ def test_a_hair_too_much_is_refused(place: Path) -> None:
 
 
 def test_a_hair_too_much_delta_is_refused(place: Path) -> None:
-    account = Account.make(place / "a", name="Ward", epsilon="1", delta="0.001")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="1", delta="0.001")
     exact = study(algorithm="shrinking_dartboard", choices={"epsilon": "0.5", "delta": "0.001"})
     above = exact.to_bytes().replace(b'"delta":0.0009999999999999998', b'"delta":0.001')
     with pytest.raises(BudgetSpent, match="rounded down"):
@@ -106,7 +106,7 @@ def test_a_hair_too_much_delta_is_refused(place: Path) -> None:
 
 
 def test_once_per_study_and_one_ledger(place: Path) -> None:
-    account = Account.make(place / "a", name="Ward", epsilon="1")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="1")
     words = charge(account, study())
     spent = account.filter.odometer.units
     assert charge(account, study()) == words  # after a crash, with the same ledger
@@ -119,7 +119,7 @@ def test_once_per_study_and_one_ledger(place: Path) -> None:
 
 
 def test_accounts_outlive_studies(place: Path) -> None:
-    account = Account.make(place / "a", name="Ward", epsilon="0.25")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="0.25")
     charge(account, study(0))
     charge(account, study(1))
     again = Account(place / "a")
@@ -132,7 +132,7 @@ def test_accounts_outlive_studies(place: Path) -> None:
 
 
 def test_seeded_studies_are_free(place: Path) -> None:
-    account = Account.make(place / "a", name="Ward", epsilon="0.05")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="0.05")
     assert "not private" in charge(account, study(seed=1))
     assert account.charges() == []
     assert account.paid(study(seed=1), LEDGER)
@@ -140,7 +140,7 @@ def test_seeded_studies_are_free(place: Path) -> None:
 
 def test_the_worst_observer_is_charged(place: Path) -> None:
     """With local trust the server sees the reports, and its guarantee is the one that counts."""
-    account = Account.make(place / "a", name="Ward", epsilon="1", delta="0.001")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="1", delta="0.001")
     local = study(
         algorithm="phased_selection",
         choices={"epsilon": "0.5", "trust": "local", "report": "laplace"},
@@ -156,7 +156,12 @@ def test_other_currencies(place: Path) -> None:
     counted = {}
     for currency in ("pure", "gaussian"):
         account = Account.make(
-            place / currency, name="Ward", epsilon="2", delta="1e-4", currency=currency
+            place / currency,
+            name="Ward",
+            unit="event",
+            epsilon="2",
+            delta="1e-4",
+            currency=currency,
         )
         number = 0
         try:
@@ -166,8 +171,8 @@ def test_other_currencies(place: Path) -> None:
             pass
         counted[currency] = number
     assert counted["gaussian"] > counted["pure"] > 0
-    Account.make(place / "mu", name="Ward", mu="1.5")
-    Account.make(place / "rho", name="Ward", rho="0.2")
+    Account.make(place / "mu", name="Ward", unit="event", mu="1.5")
+    Account.make(place / "rho", name="Ward", unit="event", rho="0.2")
 
 
 @pytest.mark.parametrize(
@@ -176,19 +181,19 @@ def test_other_currencies(place: Path) -> None:
 )
 def test_budgets_that_are_none(place: Path, budget: dict[str, Any]) -> None:
     with pytest.raises(HedgerowError):
-        Account.make(place / "a", name="Ward", **budget)
+        Account.make(place / "a", name="Ward", unit="event", **budget)
     with pytest.raises(InvalidValue, match="no account"):
         Account(place / "a")
 
 
 def test_a_budget_is_set_once(place: Path) -> None:
-    Account.make(place / "a", name="Ward", epsilon="1")
+    Account.make(place / "a", name="Ward", unit="event", epsilon="1")
     with pytest.raises(InvalidValue, match="set once"):
-        Account.make(place / "a", name="Ward", epsilon="5")
+        Account.make(place / "a", name="Ward", unit="event", epsilon="5")
 
 
 def test_an_edited_account_is_found(place: Path) -> None:
-    account = Account.make(place / "a", name="Ward", epsilon="1")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="1")
     fresh = account.filter.to_bytes()
     charge(account, study())
     account.check()
@@ -202,7 +207,7 @@ def test_an_edited_account_is_found(place: Path) -> None:
 
 def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
     """No noise, no state, no ledger entry: the refusal comes first."""
-    account = Account.make(place / "data", name="Ward", epsilon="0.05")
+    account = Account.make(place / "data", name="Ward", unit="event", epsilon="0.05")
     manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
@@ -223,21 +228,20 @@ def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
 def test_epsilon_and_delta_are_charged_for_the_worst_observer_of_each() -> None:
     """One observer costs more of epsilon, another one more of delta."""
     peer, server = PureDP(0.5), ApproximateDP(0.25, 1e-6)
-    found = [SimpleNamespace(protects=True, curve=curve) for curve in (peer, server)]
-    study: Any = SimpleNamespace(certificate=SimpleNamespace(guarantees=found), name="both")
+    found: Any = [SimpleNamespace(curve=curve) for curve in (peer, server)]
     budget = {"epsilon": "2", "delta": "2e-6"}
     spent = Filter(Budget(2.0, 2e-6), "pure")
     for _ in range(2):
-        _, spent = _worst(spent, study, budget)
+        _, spent = _worst(spent, found, "both", budget)
     assert float(amount(spent.odometer.units)) == 1.0
     assert spent.odometer.delta == pytest.approx(2e-6, rel=1e-12)
     with pytest.raises(BudgetSpent):
-        _worst(spent, study, budget)
+        _worst(spent, found, "both", budget)
 
 
 def test_a_ledger_needs_its_charge(place: Path) -> None:
     """An account that does not know the charge, such as one from a backup, does not open it."""
-    account = Account.make(place / "data", name="Ward", epsilon="1")
+    account = Account.make(place / "data", name="Ward", unit="event", epsilon="1")
     shutil.copytree(place / "data", place / "backup")
     manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
@@ -253,7 +257,7 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     StudyClient(folder, Direct()).close()
     older = Account(place / "backup")
     assert older.public_key == account.public_key
-    stranger = Account.make(place / "other", name="Other", epsilon="1")
+    stranger = Account.make(place / "other", name="Other", unit="event", epsilon="1")
     for other, text in ((older, "its charge is missing"), (stranger, "its key")):
         moved = shutil.copytree(folder, other.study(manifest.digest))
         (moved / CHARGED).unlink()  # somebody hides that it was charged
@@ -267,7 +271,7 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
 
 def test_a_study_is_marked_as_charged_before_it_is_joined(place: Path) -> None:
     """Killed in between, it could be played without the mark that shows an old account."""
-    account = Account.make(place / "data", name="Ward", epsilon="1")
+    account = Account.make(place / "data", name="Ward", unit="event", epsilon="1")
     backup = (account.folder / FILE).read_bytes()
     manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
@@ -337,7 +341,7 @@ def test_the_key_of_another_party_is_refused(place: Path, built_once: None) -> N
 
 def test_an_auditor_can_read_an_exported_log(place: Path) -> None:
     """What a person reads is what the hashes cover."""
-    account = Account.make(place / "a", name="Ward", epsilon="1")
+    account = Account.make(place / "a", name="Ward", unit="event", epsilon="1")
     account.charge(study(), rebuild(study()), LEDGER)
     lines = account.export()
     assert json.loads(lines[0])["content"]["epsilon"] == "1"
@@ -366,7 +370,7 @@ def test_a_key_that_cannot_be_one_is_refused_before_the_server_is_called(key: st
 
 SMALL: dict[str, Any] = {
     "algorithm": "tree_leader",
-    "choices": {"epsilon": "0.5", "sensitivity": 1e-6},
+    "choices": {"epsilon": "0.5", "unit": "part:1e-06"},
 }
 OWN = {"epsilon": "0.5", "padding": False}
 BATCH: dict[str, Any] = {
@@ -385,7 +389,7 @@ def account_for(place: Path, unit: str = EVENT) -> Account:
     [
         (SMALL, r"at most 1e-06 in the l2 norm \(declared, not checked\)", "part:1e-06"),
         (
-            {**SMALL, "choices": {**OWN, "sensitivity": [1e-6] + [1.0] * 7}},
+            {**SMALL, "choices": {**OWN, "unit": "part:1e-06" + ";1.0" * 7}},
             "a declared number for each round, from 1e-06 to 1,",
             "part:1e-06",
         ),
@@ -400,8 +404,8 @@ def test_a_study_that_protects_less_is_refused(
     for work in (lambda: account.quote(rebuild(manifest)), lambda: charge(account, manifest)):
         with pytest.raises(InvalidValue, match=text) as refusal:
             work()
-        assert "one record of one client in one round. Costs of the two" in str(refusal.value)
-        assert f"--unit {fits}`" in str(refusal.value)
+        assert "another unit: one record of one client in one round." in str(refusal.value)
+        assert (f"--unit '{fits}" in str(refusal.value)) != (changes is BATCH)
     assert not account.charges()
     made_for_it = Account.make(place / "b", name="Ward", epsilon="2", delta="0.001", unit=fits)
     assert charge(made_for_it, manifest)
@@ -410,7 +414,7 @@ def test_a_study_that_protects_less_is_refused(
 
 def test_a_part_account_takes_no_smaller_part_and_no_event(place: Path) -> None:
     account = account_for(place, "part:0.001")
-    assert charge(account, study(**{**SMALL, "choices": {"epsilon": "0.5", "sensitivity": 0.001}}))
+    assert charge(account, study(**{**SMALL, "choices": {"epsilon": "0.5", "unit": "part:0.001"}}))
     for weaker in (study(**SMALL), study(choices={"epsilon": "0.1"})):
         with pytest.raises(InvalidValue, match=r"by at most 0\.001 in the l2 norm"):
             charge(account, weaker)
@@ -419,7 +423,7 @@ def test_a_part_account_takes_no_smaller_part_and_no_event(place: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"algorithm": "walk_leader", "choices": {"mu": "0.2", "appearances": 3}},
+        {"algorithm": "walk_leader", "choices": {"mu": "0.2", "unit": "person:3"}},
         {"algorithm": "tree_leader", "choices": {"epsilon": "0.5"}, "family": "Gains()"},
         {"algorithm": "online_sgd", "choices": {"epsilon": "0.5"}, "family": "Logistic()"},
     ],
@@ -436,7 +440,7 @@ def test_joining_shows_the_unit_and_what_is_declared() -> None:
     lines = study(**SMALL).words()
     (neighbours,) = [line for line in lines if line.startswith("neighbours: ")]
     assert "by at most 1e-06 in the l2 norm" in neighbours
-    (declared,) = [line for line in lines if "DECLARED_SENSITIVITY)" in line]
+    (declared,) = [line for line in lines if "DECLARED_PART)" in line]
     assert declared.startswith("assumed, not checked: one person moves the losses of all experts")
     assert "1e-06" in declared
     assert any("for one person with one record that moves the losses" in line for line in lines)
@@ -474,3 +478,58 @@ def test_an_account_without_a_unit_counts_in_records(
     charge(account, study())
     with pytest.raises(InvalidValue, match="counts in another unit"):
         charge(account, study(**SMALL))
+
+
+@pytest.mark.parametrize(
+    ("choices", "unit", "price"),
+    [
+        ({"epsilon": "0.05"}, "person:4", "epsilon = 0.2, delta = 0"),
+        ({"epsilon": "0.05"}, "person:24", "epsilon = 0.4, delta = 0"),  # the game has 8 rounds
+        ({"epsilon": "0.05", "unit": "person:3"}, "person:7", "epsilon = 0.15, delta = 0"),
+        ({"epsilon": "0.05"}, "window:3", "epsilon = 0.15, delta = 0"),
+        ({"epsilon": "0.05"}, "client", "epsilon = 0.4, delta = 0"),  # the game has 8 rounds
+    ],
+)
+def test_a_weaker_study_is_refused_with_its_price(
+    place: Path, choices: dict[str, Any], unit: str, price: str
+) -> None:
+    """Converted, it is charged so much, once, and the log says so."""
+    manifest = study(choices=choices)
+    account = account_for(place, unit)
+    with pytest.raises(InvalidValue, match=f"costs {price}.*Nothing was charged. Ask the operator"):
+        account.quote(rebuild(manifest))
+    quoted = account.quote(rebuild(manifest), convert=True)
+    assert quoted.unit == account.unit
+    words = account.charge(manifest, rebuild(manifest), b"one", convert=True)
+    assert price in words
+    assert account.unit.words() in words
+    assert account.charge(manifest, rebuild(manifest), b"one", convert=True) == words
+    assert account.spent_words().startswith(price.partition(",")[0])
+    assert "times what the study protects" in words
+    account.check()
+
+
+@pytest.mark.parametrize("unit", ["event", "person:8", "person", "window:3", "client"])
+def test_a_stronger_study_costs_what_it_says(place: Path, unit: str) -> None:
+    account = account_for(place, unit)
+    votes = {"algorithm": "vote_selection", "choices": {"epsilon": "0.5"}}
+    words = account.charge(study(**votes), rebuild(study(**votes)), b"one")
+    assert "converted" not in words
+    assert account.spent_words() == "epsilon = 0.5 of 2, delta = 0 of 0.001"
+
+
+def test_a_study_of_targets_does_not_hide_forecasts(place: Path) -> None:
+    """An account in whole records took it: the public part of a record was overlooked."""
+    targets = {
+        "algorithm": "private_mixture",
+        "choices": {"epsilon": "0.5"},
+        "family": "Combination(of=AbsoluteError(feature_norm=4.0, target=2.0))",
+    }
+    manifest = study(**targets)
+    for unit in ("event", "person:2", "event,public=features"):
+        account = Account.make(place / unit, name="Ward", epsilon="2", delta="0.001", unit=unit)
+        for convert in (False, True):
+            with pytest.raises(InvalidValue, match=r"forecasts are public.*is not known"):
+                account.quote(rebuild(manifest), convert=convert)
+    fits = Account.make(place / "f", name="W", epsilon="2", unit="person:2,public=forecasts")
+    assert fits.quote(rebuild(manifest), convert=True).curve.stated()[0] <= 1.0

@@ -343,9 +343,11 @@ def test_commands_of_a_client(
 ) -> None:
     monkeypatch.setenv("HEDGEROW_CLIENT_HOME", str(tmp_path / "home"))
     assert "no accounts" in hedgerow("client", "ledger").out
-    made = hedgerow("client", "init", "--data", "client-000", "--budget", "2.0", "--json")
+    made = hedgerow(
+        "client", "init", "--data", "client-000", "--budget", "2.0", "--unit", "event", "--json"
+    )
     assert made.document()["budget"] == {"epsilon": "2.0"}
-    again = hedgerow("client", "init", "--data", "client-000", "--budget", "3")
+    again = hedgerow("client", "init", "--data", "client-000", "--budget", "3", "--unit", "event")
     assert (again.code, "already holds an account" in again.err) == (2, True)
     assert (
         "Expected 'x' to be a decimal"

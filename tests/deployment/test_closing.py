@@ -303,7 +303,7 @@ def test_an_exchange_without_uploads_stays_open(place: Path, built_once: None) -
     ("algorithm", "choices"),
     [
         ("running_leader", {"trust": "local"}),
-        ("tree_leader", {"sensitivity": 1.0}),
+        ("tree_leader", {"unit": "part:1.0"}),
         ("frank_wolfe", {"every": None}),
     ],
 )

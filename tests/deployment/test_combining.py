@@ -49,6 +49,7 @@ def _study(place: Path, game: hr.Combining, **choices: Any) -> SimulatedStudy:
         horizon=setting.rounds,
         algorithm="private_mixture",
         family=repr(setting.family),
+        unit="event,public=forecasts",
         **choices,
     )
 
@@ -96,7 +97,10 @@ def test_a_client_answers_from_its_own_file(tmp_path: Path) -> None:
 def test_a_target_is_named_under_flower(tmp_path: Path, named: bool) -> None:
     own = "".join(line for line in ROWS.splitlines(True) if "Iowa" not in line)
     table = hr.ForecastTable.read(_file(tmp_path, own), **COLUMNS)
-    game, account = hr.Combining(table), Account.make(tmp_path / "a", name="a", epsilon="2")
+    game, account = (
+        hr.Combining(table),
+        Account.make(tmp_path / "a", name="a", unit="event,public=forecasts", epsilon="2"),
+    )
     manifest = Manifest.make(
         title="Under Flower",
         algorithm="private_mixture",

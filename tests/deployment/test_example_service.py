@@ -52,7 +52,7 @@ def test_the_example_service_plays_a_study(tmp_path: Path) -> None:
     home, names = tmp_path / "home", ("north", "south")
     text = (EXAMPLES / "serve.toml").read_text(encoding="utf-8")
     for name in names:
-        made = command(home, "client", "init", "--data", name, "--budget", "2")
+        made = command(home, "client", "init", "--data", name, "--budget", "2", "--unit", "event")
         text = re.sub(rf'^{name} = "\w+"', f'{name} = "{made["public_key"]}"', text, flags=re.M)
     text = text.replace("horizon = 60 ", f"horizon = {ROUNDS} ")
     (tmp_path / "serve.toml").write_text(text, encoding="utf-8")

@@ -46,7 +46,7 @@ def prepared(
 ) -> tuple[Manifest, list[Place]]:
     """Keys, accounts and a server's folder; the places of all clients."""
     names = [f"c{i}" for i in range(CLIENTS)]
-    accounts = [Account.make(place / name, name=name, epsilon="10") for name in names]
+    accounts = [Account.make(place / name, name=name, unit="event", epsilon="10") for name in names]
     manifest = Manifest.make(
         title="Under Flower",
         algorithm="phased_selection",

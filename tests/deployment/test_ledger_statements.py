@@ -101,7 +101,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Place:
     root = tmp_path_factory.mktemp("deployed")
     home = Home(root / "home")
     for name in ("north", "south"):
-        Account.make(home.place(name), name=name, epsilon="2.0")
+        Account.make(home.place(name), name=name, unit="event", epsilon="2.0")
     place = Place(home, root / "servers")
     place.hold("First study", "0.5")
     place.hold("Second study", "1")

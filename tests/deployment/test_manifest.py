@@ -227,7 +227,7 @@ class Fixed:
 def parties(place: Path) -> tuple[Any, Account, Manifest]:
     """The server's key, an account, and a manifest between them."""
     key = load_or_make(place / "server" / KEY)
-    account = Account.make(place / "data", name="Ward 3", epsilon="1")
+    account = Account.make(place / "data", name="Ward 3", unit="event", epsilon="1")
     manifest = made(
         **public_keys(place / "server"), roster={"ward": account.public_key, "other": "22" * 32}
     )

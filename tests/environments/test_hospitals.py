@@ -224,7 +224,7 @@ def test_a_study_in_toml_runs(
     study.write_text(
         'title = "x"\nseeds = 2\n[environment]\nname = "hospitals"\nstate = "NM"\n'
         '[[algorithms]]\nname = "walk_meta"\nmu = 1.0\nreports = "silo"\nsized = true\n'
-        'appearances = 2\nforecasters = ["last", "leader"]\n'
+        'unit = "person:2@2"\nforecasters = ["last", "leader"]\n'
         '[[algorithms]]\nname = "walk_leader"\nmu = inf\nreports = "silo"\nsized = true\n'
     )
     monkeypatch.setenv("HEDGEROW_DATA", str(made_up.parents[1]))

@@ -13,7 +13,7 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import Numerical, fixed_plan
-from hedgerow.privacy.composition.groups import appearances, group
+from hedgerow.privacy.composition.groups import group, of_one_person
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition, pure_sum
 from hedgerow.privacy.curves import (
     ApproximateDP,
@@ -317,7 +317,7 @@ def test_separate_releases_cost_sqrt_k_mu_and_common_ones_k_mu() -> None:
         apart += shift * (shift + generator.standard_normal(draws)) - shift**2 / 2
     common = 2 * mu * (2 * mu + generator.standard_normal(draws)) - 2 * mu**2
     one, separate, together = (
-        appearances(GaussianDP(mu), k, separate_reports=s)
+        of_one_person(GaussianDP(mu), k, separate_reports=s)
         for k, s in ((1, False), (2, True), (2, False))
     )
     for epsilon in (0.0, 0.5, 1.0):

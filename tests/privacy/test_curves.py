@@ -21,7 +21,7 @@ from scipy import integrate, optimize, special, stats
 from hedgerow.core.certificate import NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
-from hedgerow.privacy.composition.groups import Grouped, appearances, group
+from hedgerow.privacy.composition.groups import Grouped, group, of_one_person
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
 from hedgerow.privacy.curves import (
@@ -116,7 +116,7 @@ def test_a_delta_outside_its_range_is_refused(curve: PrivacyCurve, delta: float)
         (lambda: ApproximateDP(1.0, 1.5), r"at_delta=1\.5 in \[0"),
         (lambda: trade_off(GaussianDP(1.0), [0.5, 1.5]), r"alpha=1\.5 in \[0"),
         (lambda: group(PureDP(1.0), 0), "k=0 to be a whole number >= 1"),
-        (lambda: appearances(PureDP(1.0), -2), "k=-2 to be a whole number >= 1"),
+        (lambda: of_one_person(PureDP(1.0), -2), "k=-2 to be a whole number >= 1"),
     ],
 )
 def test_impossible_parameters_are_refused(make: Callable[[], Any], rule: str) -> None:
@@ -554,7 +554,7 @@ def test_gaussian_groups_are_exact(k: int) -> None:
     """k records in one report move its mean k times as far."""
     mu = 0.3
     grown, concentrated = group(GaussianDP(mu), k), group(ZeroConcentratedDP(mu**2 / 2), k)
-    assert grown == appearances(GaussianDP(mu), k)
+    assert grown == of_one_person(GaussianDP(mu), k)
     assert isinstance(grown, GaussianDP)
     assert grown.mu == pytest.approx(k * mu, rel=1e-14)
     assert isinstance(concentrated, ZeroConcentratedDP)
@@ -594,8 +594,8 @@ def test_separate_gaussian_reports_add_in_squares_and_joint_ones_do_not() -> Non
     gains = np.maximum(0, -np.expm1(epsilon - loss))
     error = 5 * gains.std() / np.sqrt(len(gains))
     separate, joint = (
-        appearances(GaussianDP(mu), k, separate_reports=True),
-        appearances(GaussianDP(mu), k),
+        of_one_person(GaussianDP(mu), k, separate_reports=True),
+        of_one_person(GaussianDP(mu), k),
     )
     assert separate == GaussianDP(1.0)
     assert joint == GaussianDP(2.0)
@@ -607,23 +607,23 @@ def test_separate_gaussian_reports_add_in_squares_and_joint_ones_do_not() -> Non
 
 
 def test_other_separate_reports_compose() -> None:
-    assert appearances(ZeroConcentratedDP(0.25), 4, separate_reports=True) == ZeroConcentratedDP(
+    assert of_one_person(ZeroConcentratedDP(0.25), 4, separate_reports=True) == ZeroConcentratedDP(
         1.0
     )
-    assert appearances(ApproximateDP(0.25, 1e-6), 4, separate_reports=True) == ApproximateDP(
+    assert of_one_person(ApproximateDP(0.25, 1e-6), 4, separate_reports=True) == ApproximateDP(
         1.0, 4e-6
     )
-    assert appearances(PureDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
-    assert appearances(LaplaceDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
-    assert appearances(PureDP(np.inf), 4, separate_reports=True) == PureDP(np.inf)
-    assert appearances(BoundedRange(0.25), 4, separate_reports=True) == AdaptiveBoundedRange(
+    assert of_one_person(PureDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
+    assert of_one_person(LaplaceDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
+    assert of_one_person(PureDP(np.inf), 4, separate_reports=True) == PureDP(np.inf)
+    assert of_one_person(BoundedRange(0.25), 4, separate_reports=True) == AdaptiveBoundedRange(
         0.25, 4
     )
-    assert appearances(BoundedRange(60.0), 4, separate_reports=True) == PureDP(240.0)
-    assert appearances(Quoted(GaussianDP(0.5), 1e-5), 4, separate_reports=True) == Quoted(
+    assert of_one_person(BoundedRange(60.0), 4, separate_reports=True) == PureDP(240.0)
+    assert of_one_person(Quoted(GaussianDP(0.5), 1e-5), 4, separate_reports=True) == Quoted(
         GaussianDP(1.0), 1e-5
     )
-    assert appearances(GaussianDP(0.3), 1) == GaussianDP(0.3)
+    assert of_one_person(GaussianDP(0.3), 1) == GaussianDP(0.3)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 11])
@@ -631,7 +631,7 @@ def test_square_roots_round_up(k: int) -> None:
     from fractions import Fraction
 
     for mu in (0.1, 1 / 3, 7.7):
-        grown = appearances(GaussianDP(mu), k, separate_reports=True)
+        grown = of_one_person(GaussianDP(mu), k, separate_reports=True)
         assert isinstance(grown, GaussianDP)
         assert Fraction(grown.mu) ** 2 >= k * Fraction(mu) ** 2
         assert Fraction(float(np.nextafter(grown.mu, 0))) ** 2 < k * Fraction(mu) ** 2

@@ -16,7 +16,7 @@ from hedgerow.core.losses import Gains
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.units import Client, Event, Person
 from hedgerow.privacy import PureDP, of_records
-from hedgerow.privacy.composition.groups import appearances
+from hedgerow.privacy.composition.groups import of_one_person
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
@@ -219,7 +219,7 @@ def test_no_attack_on_separate_records_beats_what_is_stated(curve: PrivacyCurve)
     record = curve_record(curve)
     assert record is not None
     assert curve_of(record) == curve
-    whole = appearances(curve, 4, separate_reports=True)
+    whole = of_one_person(curve, 4, separate_reports=True)
     shown = exposure(record, None, 4, separate=True)
     assert shown.even_guess == (1 + whole.delta(0.0)) / 2
     assert shown.found == pytest.approx(1 - trade_off(whole, SHOWN_ALARMS), abs=1e-9)

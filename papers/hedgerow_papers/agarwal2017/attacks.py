@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 
 ROUNDS = 9  # eight exchanges: the first record is in the nodes of 1, 2, 4 and 8 batches
-CHOICES = {"every": 1, "reports": "each", "sensitivity": None}
+CHOICES = {"every": 1, "reports": "each", "unit": None}
 
 
 def cases(spec: TreeLeader | TreeHedge) -> tuple[AuditCase, ...]:

@@ -12,7 +12,7 @@ from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
-from hedgerow_papers.agarwal2017.tree_game import TreeGame
+from hedgerow_papers.agarwal2017.tree_game import TreeGame, declared
 from hedgerow_papers.agarwal2017.tree_leader import Aim, TreeLeader
 
 
@@ -33,15 +33,12 @@ class AgarwalTreeLeader(TreeLeader):
         Rounds between two exchanges: from 1 (default) to the horizon.
     padding, reports
         As for `TreeLeader`.
-    sensitivity
-        How far one person moves the vector of all charges of a round, in the l2 norm. None
-        (default): a whole record is protected, by the ranges of the loss family.
 
     Guarantee
     ---------
-    One record of one client in one round, or with `sensitivity` the part of one person in one
-    round, is protected from the public and from other clients, even if all of them collude, with
-    the certified (epsilon, delta). The server is trusted. Proof: `proofs/tree_leader.md#privacy`.
+    One record of one client in one round, or `unit`, is protected from the public and from other
+    clients, even if all of them collude, with the certified (epsilon, delta). The server is
+    trusted. Proof: `proofs/tree_leader.md#privacy`.
 
     Examples
     --------
@@ -62,10 +59,11 @@ class AgarwalTreeLeader(TreeLeader):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.sensitivity, tuple):
+        part = declared(self.unit)
+        if part is not None and isinstance(part.moves, tuple):
             raise InvalidValue(
-                f"Expected sensitivity={self.sensitivity!r} to be one number: the paper has none "
-                "that differs by round."
+                f"Expected moves={part.moves!r} to be one number: the paper has none that differs "
+                "by round."
             )
 
     def resolve(self, setting: Setting) -> Algorithm:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, inf, sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,8 +34,9 @@ from hedgerow.core.losses import Gains
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.unit_text import parse_unit
 from hedgerow.core.units import Event, Part, Person, Unit
-from hedgerow.core.validate import check_budget, positive
+from hedgerow.core.validate import check_budget
 from hedgerow.privacy.budget import given_budget
 from hedgerow.running_sums.factorisation import UNIT
 from hedgerow.running_sums.lattice import LatticeEncoder
@@ -43,8 +44,6 @@ from hedgerow.running_sums.tree import Tree
 from hedgerow_papers.agarwal2017.tree_server import NodeNoise
 
 PROOF = "tree_leader.md"
-
-Sensitivity = float | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class TreeGame:
     setting: Setting
     schedule: Schedule
     reports: Reports
-    sensitivity: Sensitivity | None = None
+    part: Part | None = None
 
     def __post_init__(self) -> None:
         setting = self.setting
@@ -64,11 +63,11 @@ class TreeGame:
                 "reports='silo' needs separate deciders and one client for each expert, got "
                 f"{setting}."
             )
-        if isinstance(self.sensitivity, tuple):
-            length = len(self.sensitivity)
+        if self.part is not None and isinstance(self.part.moves, tuple):
+            length = len(self.part.moves)
             if length != setting.rounds:
                 raise InvalidValue(
-                    f"Expected the length of sensitivity={length!r} to have one number for each of "
+                    f"Expected the length of moves={length!r} to have one number for each of "
                     f"{setting.rounds} rounds."
                 )
 
@@ -80,7 +79,7 @@ class TreeGame:
     @property
     def closing(self) -> frozenset[Closing]:
         """How exchanges may close: with a declared move of all clients' sums, together only."""
-        return WAIT_ONLY if self.silo or self.sensitivity is not None else ANY_CLOSING
+        return WAIT_ONLY if self.silo or self.part is not None else ANY_CLOSING
 
     @property
     def clients(self) -> int:
@@ -146,7 +145,7 @@ class TreeGame:
 
     def own_scales(self) -> tuple[float, ...]:
         """The largest move in each node, where it differs by round; otherwise nothing."""
-        if not isinstance(self.sensitivity, tuple):
+        if self.part is None or not isinstance(self.part.moves, tuple):
             return ()
         by_batch = self._by_batch()
         ends = range(1, self.tree.rounds + 1)
@@ -155,7 +154,7 @@ class TreeGame:
     def _by_batch(self) -> Array:
         """The largest declared move of a round in each batch, after records were rounded."""
         starts = [0, *self.schedule.between(1, self.setting.rounds)]
-        declared = np.broadcast_to(np.asarray(self.sensitivity, float), self.setting.rounds)
+        declared = np.broadcast_to(self.part.moves if self.part else 0.0, self.setting.rounds)
         rounding = STEP * self.clients * root_up(Fraction(self.setting.experts))
         return np.nextafter(np.maximum.reduceat(declared, starts) + rounding, inf)
 
@@ -163,8 +162,7 @@ class TreeGame:
         """The l2 distance that one unit moves all releases of the game, rounded upward."""
         scales = self.own_scales()
         if not scales:
-            whole = self.sensitivity is None
-            change = self.change("l2") if whole else float(self._by_batch().max())
+            change = self.change("l2") if self.part is None else float(self._by_batch().max())
             return self.encoder.sensitivity(change)
         by_batch, shares = self._by_batch(), np.zeros(self.batches)
         for end, scale in enumerate(scales, 1):
@@ -210,11 +208,11 @@ class TreeGame:
 
     def _unit(self) -> tuple[Unit, frozenset[Assumption]]:
         """What is protected: a record, or the part of one person in one round."""
-        record, given = self.setting.family.record, self.sensitivity
-        if given is None:
+        record = self.setting.family.record
+        if self.part is None:
             unit = Event(record=of_own_expert(record) if self.silo else record)
             return unit, frozenset()
-        part = Record(
+        change = Record(
             f"{record.charge} change",
             "c",
             "",
@@ -222,19 +220,21 @@ class TreeGame:
             record.charge,
             record.bounds,
         )
-        person = Person(1, record=part)
-        unit = Part(person, float(np.min(given)), float(np.max(given)), record=part)
-        text = f"one person {unit.moves} in the l2 norm; this is not checked"
-        return unit, frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS})
+        unit = replace(self.part, of=Person(1, record=change), record=change)
+        return unit, frozenset({Assumption("DECLARED_PART", unit.assumption), OTHER_CLIENTS})
 
 
-def check_choices(reports: str, sensitivity: Sensitivity | None) -> None:
-    """Refuse choices that no game has."""
-    if reports not in get_args(Reports):
-        raise InvalidValue(f"Expected reports={reports!r} in {get_args(Reports)}.")
-    for number in sensitivity if isinstance(sensitivity, tuple) else (sensitivity,):
-        if number is not None:
-            positive("sensitivity", number)
+def declared(unit: Unit | str | None) -> Part | None:
+    """The declared part, if the unit is one; by the sizes of clients no tree is scaled."""
+    found = None if unit is None else parse_unit(unit)
+    if not isinstance(found, Part):
+        return None
+    if isinstance(found.moves, str) or found.of != Person(1):
+        raise InvalidValue(
+            f"Expected unit={found.text()!r} to be a part of hr.Person(1), in numbers: trees have "
+            "noise for one record of a person and are not scaled by sizes."
+        )
+    return found
 
 
 def fill_in_budget(spec: Any, delta: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, log, log1p, sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from hedgerow.core.protocol import (
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, positive
+from hedgerow.core.validate import at_least, one_of, positive
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
@@ -50,7 +50,6 @@ from hedgerow_papers.agarwal2017.tree_game import (
     PROOF,
     Reports,
     TreeGame,
-    check_choices,
     fill_in_budget,
 )
 from hedgerow_papers.agarwal2017.tree_server import PADDING, NodeNoise, TreeServer
@@ -163,7 +162,7 @@ class TreeHedge(AlgorithmSpec):
         at_least("every", self.every, 1)
         if self.rate is not None:
             positive("rate", self.rate)
-        check_choices(self.reports, None)
+        one_of(self, reports=get_args(Reports))
 
     def resolve(self, setting: Setting) -> Algorithm:
         schedule = Schedule.of(self.every, self.early)
@@ -251,7 +250,7 @@ class TreeHedge(AlgorithmSpec):
         return (replace(self, every=1),)  # the noise is used whatever the budget is
 
     def games(self) -> Games | None:
-        return silo_games(None) if self.reports == "silo" else None
+        return silo_games() if self.reports == "silo" else None
 
 
 def _together(noise: AdditiveNoise, draws: int) -> PureDP:

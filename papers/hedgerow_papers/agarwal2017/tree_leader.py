@@ -45,6 +45,7 @@ from hedgerow.core.protocol import (
 )
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Part, Unit
 from hedgerow.core.validate import at_least, one_of
 from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
@@ -53,9 +54,8 @@ from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow_papers.agarwal2017.tree_game import (
     PROOF,
     Reports,
-    Sensitivity,
     TreeGame,
-    check_choices,
+    declared,
     fill_in_budget,
 )
 from hedgerow_papers.agarwal2017.tree_server import PADDING, TreeServer
@@ -111,19 +111,15 @@ class TreeLeader(AlgorithmSpec):
     reports
         "each" (default): every client reports all experts. "silo": client i reports its own
         number, that of expert i, and deciders play.
-    sensitivity
-        How far one person moves the vector of all charges of a round, in the l2 norm: a number, or
-        one for each round, where each node has noise for its own rounds (then padding must be
-        False). None (default): a whole record is protected, by the ranges of the loss family.
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every` (default).
         They are further leaves of the tree.
 
     Guarantee
     ---------
-    One record of one client in one round, or with `sensitivity` the part of one person in one
-    round, is protected from the public and from other clients, even if all of them collude. The
-    server is trusted. Proof: `proofs/tree_leader.md#privacy`.
+    One record of one client in one round, or `unit`, is protected from the public and from other
+    clients, even if all of them collude. The server is trusted. Proof:
+    `proofs/tree_leader.md#privacy`.
 
     Examples
     --------
@@ -146,7 +142,6 @@ class TreeLeader(AlgorithmSpec):
             "aim": "least noise, or least regret bound",
             "padding": "every running sum has the same amount of noise",
             "reports": "each client about all experts, or a silo about its own",
-            "sensitivity": "declared l2 move of the charges of one round by one person",
             "draws": "draws of noise in a padded running sum",
             "deviation": "largest standard deviation of the noise of a running sum",
             **MEANINGS,
@@ -161,7 +156,6 @@ class TreeLeader(AlgorithmSpec):
     every: int = 1
     padding: bool = True
     reports: Reports = "each"
-    sensitivity: Sensitivity | None = None
     early: bool = True
 
     def __post_init__(self) -> None:
@@ -173,10 +167,9 @@ class TreeLeader(AlgorithmSpec):
             )
         one_of(self, aim=get_args(Aim))
         at_least("every", self.every, 1)
-        if isinstance(self.sensitivity, list | np.ndarray):
-            object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))
-        check_choices(self.reports, self.sensitivity)
-        own = isinstance(self.sensitivity, tuple)
+        one_of(self, reports=get_args(Reports))
+        part = declared(self.unit)
+        own = part is not None and isinstance(part.moves, tuple)
         if not self.padding and self.aim != "min_noise":
             raise InvalidValue(
                 f"Expected padding={self.padding!r} to be True with aim='min_regret': its bound "
@@ -184,13 +177,17 @@ class TreeLeader(AlgorithmSpec):
             )
         if own and self.padding:
             raise InvalidValue(
-                f"Expected padding={self.padding!r} to be False where sensitivity has a number for "
-                "each round: noise differs by node."
+                f"Expected padding={self.padding!r} to be False where moves has a number for each "
+                "round: noise differs by node."
             )
+
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        own = isinstance(unit, Part)  # each node then has noise for what is declared of its rounds
+        return self.resolve(setting) if own else super().protecting(unit, setting)
 
     def resolve(self, setting: Setting) -> Algorithm:
         schedule = Schedule.of(self.every, self.early)
-        game = TreeGame(setting, schedule, self.reports, self.sensitivity)
+        game = TreeGame(setting, schedule, self.reports, declared(self.unit))
         noise, experts = self.noise(game), setting.experts
         server = LeaderServer(
             experts,
@@ -280,7 +277,7 @@ class TreeLeader(AlgorithmSpec):
         return (replace(self, every=1),)  # the noise is used whatever the budget is
 
     def games(self) -> Games | None:
-        return silo_games(self.sensitivity) if self.reports == "silo" else None
+        return silo_games() if self.reports == "silo" else None
 
 
 def padded_bound(setting: Setting, schedule: Schedule, deviation: float) -> float:

@@ -4,7 +4,7 @@ New Mexico, Pennsylvania and California; mu = inf, 1, 0.5, 0.25. RW-Meta chooses
 forecasters and RW-FTPL. What the paper leaves open, and what we choose:
 
 * A patient may be at two hospitals in one week, so both reports together have the budget mu
-  (`appearances=2`): noise is sqrt(2) / (beds mu). The paper does not say whether it has sqrt(2).
+  (`unit="person:2@2"`): noise is sqrt(2) / (beds mu). The paper does not say whether it is so.
 * "Rolling Gaussian regression" is a trend: the mean of a window plus a slope that is shrunk to 0.9,
   0.5 or 0.1 of itself. These numbers were chosen once and not tuned.
 * The tree has noise for the fewest beds of all weeks in all nodes ("least noise"). We add one in
@@ -38,6 +38,7 @@ from hedgerow.algorithms.walks.forecasters import PUBLISHED as LEARNERS
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.units import Part, Person
 from hedgerow.environments.recorded.hospitals import PUBLISHED_WEEKS, Hospitals, Sizes, counted
 from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, judged
@@ -48,6 +49,7 @@ from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta
 
+TWO = Person(2, clients=2)  # a patient who moves is at two hospitals in one week
 STATES = {"NM": "New Mexico", "PA": "Pennsylvania", "CA": "California"}
 MUS = (inf, 1.0, 0.5, 0.25)
 LINEAR = tuple(name for name in LEARNERS if name != "leader")
@@ -101,12 +103,12 @@ def label(name: str, mu: float) -> str:
 
 def meta(mu: float, kind: type[WalkMeta] = JacobsenWalkMeta, **choices: Any) -> AlgorithmSpec:
     """RW-Meta on the reports of hospitals; a patient may be at two of them."""
-    return kind(mu=mu, reports="silo", sized=True, appearances=2, **choices)
+    return kind(mu=mu, reports="silo", sized=True, unit=TWO, **choices)
 
 
 def entries(state: str, mu: float) -> list[Entry]:
     """The published algorithms, for one state and budget."""
-    leader = WalkLeader(mu=mu, reports="silo", sized=True, appearances=2)
+    leader = WalkLeader(mu=mu, reports="silo", sized=True, unit=TWO)
     alone = [Entry(label(name, mu), meta(mu, forecasters=(name,))) for name in LINEAR]
     return [Entry(label(META, mu), meta(mu)), Entry(label(LEADER, mu), leader), *alone]
 
@@ -114,11 +116,11 @@ def entries(state: str, mu: float) -> list[Entry]:
 def trees(state: str, mu: float) -> list[Entry]:
     """The tree-perturbed leader, with a trusted server; a patient may be at two hospitals."""
     moved = tuple((sqrt(2) / game(state, "own").weeks.fewest).tolist())
-    most = TreeLeader(mu=mu, reports="silo", sensitivity=max(moved))
+    most = TreeLeader(mu=mu, reports="silo", unit=Part(Person(1), max(moved)))
     return [
         Entry(label(LEAST_NOISE, mu), most),
         Entry(label(LEAST_REGRET, mu), replace(most, aim="min_regret")),
-        Entry(label(TIGHT, mu), replace(most, sensitivity=moved, padding=False)),
+        Entry(label(TIGHT, mu), replace(most, unit=Part(Person(1), moved), padding=False)),
     ]
 
 

@@ -37,6 +37,7 @@ from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Unit
 from hedgerow.core.validate import at_least
 from hedgerow.privacy.curves.base import QUOTED_DELTA
 from hedgerow_papers.jacobsen2025.batch_sizes import size_law
@@ -169,9 +170,6 @@ class WalkBatches(WalkLeader):
         "local" (default): every client adds all the noise that protects it. "distributed": every
         client adds a share, and the server sees only the sum of all reports (a simulation of secure
         aggregation; only with reports="each").
-    appearances
-        The most records of one person, at any clients. Default 1. The budget holds for all of them
-        together.
     tolerance
         How often a play may differ from that of `WalkLeader`: > 0, default 0.01. In T rounds it
         is 2 tolerance sqrt(T ln(n)) times, on average, at most.
@@ -235,7 +233,7 @@ class WalkBatches(WalkLeader):
         client: Any = built.client
         decider: Any = built.decider
         late = {}
-        amplifies = built.certificate.public.protects and self.appearances == 1
+        amplifies = built.certificate.public.protects
         if setting.horizon is not None and amplifies:
             curve = self.amplified(setting, setting.horizon).curve
             late = {"late_epsilon_at_most": curve.stated()[0]}
@@ -252,6 +250,11 @@ class WalkBatches(WalkLeader):
             ),
             parameters={**built.parameters, **late},
         )
+
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        found = super().protecting(unit, setting)
+        own = {k: v for k, v in found.parameters.items() if k != "late_epsilon_at_most"}
+        return replace(found, parameters=own)  # that is for one record
 
     def _longer(self, setting: Setting, bound: RegretBound | None) -> RegretBound | None:
         """Add the rounds in which the leader of the last batch is not the leader."""
@@ -294,10 +297,10 @@ class WalkBatches(WalkLeader):
         at_least("known", known, 0)
         algorithm = super().resolve(setting)
         noise, given = self.noise(setting), algorithm.certificate.public
-        if noise is None or self.appearances != 1:
+        if noise is None or self.unit is not None:
             raise Unsupported(
-                "Only a single record is better protected in a batch: give a finite mu and "
-                f"appearances=1, not mu={self.mu}, appearances={self.appearances}."
+                "Only a single record is better protected in a batch: give a finite mu and no "
+                f"unit, not mu={self.mu}, unit={self.unit}."
             )
         secret, others = ALL_REPORTS, given.colluding
         if self.reports == "slot":

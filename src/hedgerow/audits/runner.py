@@ -28,7 +28,8 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.core.units import Event, parse_unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Event
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.records.build import choices_of

@@ -92,7 +92,7 @@ def client() -> None:
     charges what the study may reveal, before anything is computed. A ledger records everything
     that leaves this machine, in a log that is chained by hashes.
 
-    Example: hedgerow client init --data ward-3 --budget 2.0
+    Example: hedgerow client init --data ward-3 --budget 2.0 --unit person:24
 
     Then use `join` and `run`. Each command has --help, and most have --json.
     """
@@ -108,27 +108,30 @@ def init(
         str | None, typer.Option("--delta", help="Delta that all studies may spend. Default: 0.")
     ] = None,
     unit: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--unit",
-            help="What the budget is for: event, event:NUMBER or part:NUMBER.",
+            metavar="UNIT",
+            help="Whose secret it is, such as event, person:24, window:7 or client.",
         ),
-    ] = "event",
+    ] = None,
     home: HomeFolder = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Make the account and the key of a data set.
 
-    Example: hedgerow client init --data ward-3 --budget 2.0
+    Example: hedgerow client init --data ward-3 --budget 2.0 --unit person:24
 
     The budget is a decimal number. It is set once and holds for all studies together. The printed
     public key goes into the study file of the server.
 
-    The unit is set once, too: event is one record of one client in one round, where a record is all
-    that a client reports in a round. A study that protects less is refused, because costs of
-    different units do not add up. event:8 is one of the 8 records that a client has in each round,
-    and part:0.001 a person who is declared to move the losses of a round by at most 0.001.
+    The unit says whose secret the budget is for. It is set once, too, and is asked for at a
+    terminal: event is all that this client reports in one round, person:24 a person with at most 24
+    records (`hedgerow people` counts them), window:7 all that it reports in 7 rounds in a row, and
+    client all of it. A study that protects less is refused, with what it would cost. event:8 is one
+    of 8 records in a round, part:0.001 a person who is declared to move the losses of a round by at
+    most 0.001; with event,public=forecasts the rest of a record is secret.
     """
     from hedgerow.core.validate import expect
     from hedgerow.deployment.account import Account
@@ -137,15 +140,34 @@ def init(
 
     place = Home(home).place(data)
     expect(decimal_of(budget) > 0, "--budget", budget, "> 0")
+    unit = _asked_unit() if unit is None else unit
     account = Account.make(place, name=data, epsilon=budget, delta=delta, unit=unit)
     document = {"data": data, "public_key": account.public_key, "folder": str(place)}
     if json:
         print_json({**document, "budget": account.budget, "unit": account.unit.words()})
         return
-    _print(f"{data}: {account.spent_words()} is spent; kept in {place}")
-    _print(f"for {account.unit.words()}")
+    _print(f"{data}: {account.spent_words()} is spent for {account.unit.words()}; kept in {place}")
     _print("public key, for the server's study file:")
     _print(f'  {data} = "{account.public_key}"')
+
+
+def _asked_unit() -> str:
+    """Whose secret the budget is for, from a person at a terminal."""
+    from hedgerow.core.errors import InvalidValue
+
+    if not sys.stdin.isatty():
+        raise InvalidValue(
+            "Say whose secret the budget is for: --unit event (one record), person:24 (a person "
+            "with at most 24 records), window:7 (7 rounds of this client) or client (all of it)."
+        )
+    _say("Whose secret is it? The budget is for one of these, and that cannot be changed later:")
+    _say("  event   what this client reports in one round")
+    _say("  person  a person with several records (`hedgerow people` counts them)")
+    _say("  window  all that this client reports in some rounds in a row")
+    _say("  client  all that this client ever reports")
+    unit = typer.prompt("Unit", err=True).strip()
+    ask = {"person": "Most records of one person", "window": "How many rounds"}.get(unit)
+    return f"{unit}:{typer.prompt(ask, type=int, err=True)}" if ask else unit
 
 
 def join(
@@ -161,6 +183,12 @@ def join(
     ],
     csv: Csv = None,
     yes: Annotated[bool, typer.Option("--yes", help="Join without asking.")] = False,
+    convert: Annotated[
+        bool,
+        typer.Option(
+            "--convert", help="Join a study of a smaller unit, for what it costs in yours."
+        ),
+    ] = False,
     seeded: Annotated[
         bool,
         typer.Option("--seeded", help="Also join a test study, whose noise protects nothing."),
@@ -189,7 +217,7 @@ def join(
 
     place = Home(home)
     route = Route(url, ca, certificate, certificate_key, proxy, unencrypted=unencrypted)
-    manifest, name, folder = _join(place, data, route, server_key, csv, yes, seeded)
+    manifest, name, folder = _join(place, data, route, server_key, csv, yes, seeded, convert)
     words = place.account(data).spent_words()
     if json:
         print_json(
@@ -211,6 +239,7 @@ def _join(
     csv: Path | None,
     yes: bool,
     seeded: bool = False,
+    convert: bool = False,
 ) -> tuple[Manifest, str, Path]:
     """Join a study; return its manifest, the client's name in it, and the folder of its ledger."""
     from hedgerow.core.errors import Interrupted, InvalidValue
@@ -230,7 +259,11 @@ def _join(
         if not (route.secure or route.local):
             _say("not encrypted: everyone on the way to the server sees what the server sees")
         _say(f"this data set: {account.spent_words()} is spent, for {account.unit.words()}")
-        _say("nothing is charged" if cost is None else f"joining charges {cost.curve.words()}")
+        _say(
+            "nothing is charged"
+            if cost is None
+            else f"joining charges {cost.curve.words()} for {cost.unit.words()}"
+        )
         if yes:
             return True
         if not sys.stdin.isatty():
@@ -244,7 +277,12 @@ def _join(
     try:
         with closing(HttpLink(route, PATIENCE)) as link:
             study = StudyClient.join(
-                account, link, server_key=server_key, agree=agree, seeded=seeded
+                account,
+                link,
+                server_key=server_key,
+                agree=agree,
+                seeded=seeded,
+                convert=convert,
             )
             with closing(study):
                 place.keep_route(study.folder, route)

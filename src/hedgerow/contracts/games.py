@@ -12,11 +12,11 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Traits
-from hedgerow.core.games import Games
+from hedgerow.core.games import Games, cells_in, cells_of
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Person, Unit
+from hedgerow.core.units import Unit
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
@@ -193,38 +193,10 @@ def _expert_pair(rng: np.random.Generator, unit: Unit, trial: int) -> tuple[Arra
     neighbour = losses.copy()
     when, who = int(rng.integers(rounds)) if trial % 3 else 0, int(rng.integers(clients))
     extreme = rng.integers(0, 2, experts) if trial % 4 else 0.0
-    if isinstance(unit, Event):
-        cells = [(when, who)]
-    elif isinstance(unit, Person):
-        cells = _visits(rng, unit, when, who, trial)
-    else:
-        cells = [(t, who) for t in range(rounds)]
-    for cell in cells:
+    for cell in cells_of(rng, unit, cells_in(SETTING), (when, who), trial // 2):
         losses[cell] = extreme
         neighbour[cell] = 1.0 - losses[cell]
     return losses, neighbour
-
-
-def _visits(
-    rng: np.random.Generator, person: Person, when: int, who: int, trial: int
-) -> list[tuple[int, int]]:
-    """The rounds and clients of a person's records, the first of them given.
-
-    If the person may span clients, the second record is in turn at another client in the same
-    round, at another client in another round, and at the same client.
-    """
-    free = [
-        (t, i)
-        for t in range(SETTING.rounds)
-        for i in range(SETTING.clients)
-        if (t, i) != (when, who) and (i == who or person.clients > 1)
-    ]
-    more = [free[i] for i in rng.permutation(len(free))]
-    if person.clients > 1:
-        moves = tuple(PLACES)[trial // 2 % len(PLACES)]
-        second = next(cell for cell in more if (cell[0] == when, cell[1] == who) == moves)
-        more = [second, *(cell for cell in more if cell != second)]
-    return [(when, who), *more[: person.records - 1]]
 
 
 def _draw(rng: np.random.Generator, setting: Setting) -> Array:

@@ -52,7 +52,8 @@ from hedgerow.core.messages import encode, field_names
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Person, Unit, parse_unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.environments.recorded.losses import RecordedArray
 

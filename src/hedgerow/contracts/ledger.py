@@ -28,7 +28,7 @@ from hedgerow.core.units import Event, Unit
 from hedgerow.privacy.budget import CURRENCIES, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
-from hedgerow.privacy.composition.groups import appearances
+from hedgerow.privacy.composition.groups import of_one_person
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -149,7 +149,7 @@ def _of_two_records(promised: list[Guarantee]) -> list[Guarantee]:
         replace(
             guarantee,
             unit=TWO_RECORDS,
-            curve=appearances(guarantee.curve, 2, separate_reports=True),
+            curve=of_one_person(guarantee.curve, 2, separate_reports=True),
         )
         for guarantee in promised
     ]

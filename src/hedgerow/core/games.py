@@ -8,10 +8,45 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Unit
+from hedgerow.core.units import Event, Part, Person, Unit, Window
 
 if TYPE_CHECKING:  # it is large, and a client of a study does without it
     from numpy.random import Generator
+
+
+Cell = tuple[int, int]  # the round and the client of a record
+
+
+def cells_of(rng: Any, unit: Unit, cells: list[Cell], at: Cell, turn: int) -> list[Cell]:
+    """The records of a unit that has the one at `at`: as many of `cells` as it can have.
+
+    Those of a person are in turn in the same round, at the same client as close as can be, and
+    anywhere.
+    """
+    unit = unit.of if isinstance(unit, Part) else unit
+    if isinstance(unit, Event):
+        return [at]
+    if not isinstance(unit, Person):
+        last = at[0] + unit.rounds if isinstance(unit, Window) else cells[-1][0] + 1
+        first = at[0] if isinstance(unit, Window) else 0
+        return [cell for cell in cells if cell[1] == at[1] and first <= cell[0] < last]
+    free = [cells[i] for i in rng.permutation(len(cells)) if cells[i] != at]
+    if turn % 3 == 0:
+        free.sort(key=lambda cell: cell[0] != at[0])
+    elif turn % 3 == 1:
+        free.sort(key=lambda cell: (cell[1] != at[1], abs(cell[0] - at[0])))
+    found = [at]
+    for when, who in free:
+        near = any(i == who and abs(t - when) < unit.apart for t, i in found)
+        many = len({who, *(i for _, i in found)}) > unit.clients
+        if not near and not many and len(found) != unit.records:
+            found.append((when, who))
+    return found
+
+
+def cells_in(setting: Setting) -> list[Cell]:
+    """Every round and client of a setting."""
+    return [(t, i) for t in range(setting.rounds) for i in range(setting.clients)]
 
 
 @dataclass(frozen=True)

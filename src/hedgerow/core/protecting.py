@@ -16,7 +16,7 @@ from hedgerow.core.certificate import OTHER_CLIENTS, Certificate, Guarantee
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Person, Unit
+from hedgerow.core.units import Event, Part, Person, Unit
 from hedgerow.core.validate import parameters
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ TRIES = 12
 def protecting(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
     """The algorithm of a spec whose budget is that of `unit`."""
     count, name = unit.size(setting), type(spec).__name__
+    if isinstance(unit, Part):
+        raise Unsupported(
+            f"{name} has no noise for a declared part. Choose a unit of whole records, such as "
+            f"unit={unit.of.text()!r}."
+        )
     one: Any = replace(spec, unit=None)
     built: Algorithm = one.resolve(setting)
     if not any(guarantee.protects for guarantee in built.certificate.guarantees):
@@ -36,7 +41,8 @@ def protecting(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
             f"{name} protects nobody with these choices, so unit={unit.text()!r} has no meaning. "
             "Leave it out, or choose a private algorithm (`hedgerow list algorithms`)."
         )
-    other = next((g.unit for g in built.certificate.guarantees if type(g.unit) is not Event), None)
+    own = [_whole(g.unit) for g in built.certificate.guarantees]
+    other = next((found for found in own if found != Event(record=found.record)), None)
     if other is not None:
         raise Unsupported(
             f"{name} protects {other.words()} with these choices, so it cannot have "
@@ -73,6 +79,11 @@ def protecting(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
     return _largest(at, asked / count, asked)
 
 
+def with_own_pattern(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
+    """The algorithm of a spec whose noise is already for all records of `unit`."""
+    return _certified(spec.resolve(setting), unit, 1, 0.0)
+
+
 def _largest(at: Any, share: float, asked: float) -> Algorithm:
     """The algorithm with nearly the largest share whose unit gets at most what was asked."""
     spent, best = at(share)
@@ -104,8 +115,17 @@ def _certified(built: Algorithm, unit: Unit, count: int, at_delta: float) -> Alg
     return replace(built, certificate=certificate)
 
 
+def _whole(unit: Unit) -> Unit:
+    """What a declared part is a part of; a person with one record has one record."""
+    found = unit.of if isinstance(unit, Part) else unit
+    one = isinstance(found, Person) and found.records == 1
+    return Event(record=found.record) if one else found
+
+
 def _guarantee(g: Guarantee, unit: Unit, count: int, separate: bool, at_delta: float) -> Guarantee:
-    whole = replace(unit, record=g.unit.record)
+    whole = replace(unit, record=_whole(g.unit).record)
+    if isinstance(g.unit, Part):  # what is declared about one record holds for each
+        whole = replace(g.unit, of=whole)
     stays = g.adjacency.removeprefix(g.unit.adjacency())
     elsewhere = isinstance(unit, Person) and unit.clients > 1
     return replace(

@@ -42,7 +42,8 @@ from hedgerow.core.plays import Plays
 from hedgerow.core.protecting import protecting
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Unit, parse_unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Event, Unit
 
 
 @dataclass(frozen=True)
@@ -514,6 +515,11 @@ class AlgorithmSpec(ABC):
             )
         unit = Event() if self.unit is None else parse_unit(self.unit)
         return self.resolve(setting) if type(unit) is Event else self.protecting(unit, setting)
+
+    def pattern(self, setting: Setting, every: int = 1) -> tuple[int, int, int]:
+        """How the records of the unit enter a running sum (`Unit.pattern`)."""
+        unit = Event() if self.unit is None else parse_unit(self.unit)
+        return unit.pattern(setting, every)
 
     def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
         """Return the algorithm whose budget is that of `unit`, by the rule for several records."""

@@ -1,19 +1,18 @@
-"""Units: what a guarantee protects, how they are written, and which covers which."""
+"""Units: what a guarantee protects. `unit_text` reads them, `unit_order` compares them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect
-
-WRITTEN = "event, person:24, person:24@2 (at 2 clients), window:7, client"
+from hedgerow.core.validate import at_least, expect, positive
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,17 @@ class Unit(ABC):
         """
         raise Unsupported(f"{self.words()} has no number of records.")
 
+    def pattern(self, setting: Setting, every: int = 1) -> tuple[int, int, int]:
+        """How the records of one unit enter a running sum that adds a batch of `every` rounds.
+
+        Returns how many they are, the most of them in one batch, and the least distance between two
+        batches that have some (`proofs/correlated_noise.md#records`).
+        """
+        records, (_, clients, apart) = self.size(setting), self.shape or (1, 1, 1)
+        rounds = -(-every // int(apart))  # of one client in one batch
+        together = min(records, rounds * int(clients) * setting.family.record.each)
+        return records, together, max(1, int(apart) // every) if clients == 1 else 1
+
 
 @dataclass(frozen=True)
 class Event(Unit):
@@ -74,8 +84,9 @@ class Event(Unit):
         return f"one {name} of one client in one round{_aside(self.record)}"
 
     def adjacency(self) -> str:
-        what = f"one {self.record.name} {self.record.placed}"
-        return f"replace {what} of one client in one round{_stays(self.record)}"
+        each, name = self.record.each, self.record.name
+        one = f"one of the {each} {self.record.plural}" if each > 1 else f"one {name}"
+        return f"replace {one} {self.record.placed} of one client in one round{_stays(self.record)}"
 
     def formula(self) -> str:
         if self.record.each > 1:  # several records of a client in one round: one of them changes
@@ -91,7 +102,8 @@ class Event(Unit):
         )
 
     def text(self) -> str:
-        return "event"
+        each = f":{self.record.each}" if self.record.each > 1 else ""
+        return f"event{each}{_public(self.record)}"
 
     @property
     def shape(self) -> tuple[float, float, float]:
@@ -108,7 +120,8 @@ class Person(Unit):
     Parameters
     ----------
     records
-        The most records of one person, at all clients together.
+        The most records of one person, at all clients together. None: any number, which only
+        `VoteSelection` protects.
     clients
         The most clients at which one person has records. Default: 1.
     apart
@@ -126,20 +139,27 @@ class Person(Unit):
     """
 
     noun: ClassVar[str] = "person"
-    records: int
+    records: int | None
     clients: int = 1
     apart: int = 1
 
     def __post_init__(self) -> None:
-        at_least("records", self.records, 1)
         at_least("clients", self.clients, 1)
         at_least("apart", self.apart, 1)
+        if self.records is None:
+            if self.apart != 1:
+                raise InvalidValue("Expected apart=1 where the records of a person have no limit.")
+            return
+        at_least("records", self.records, 1)
         rule = f"<= the {self.records} records of one person"
         expect(self.clients <= self.records, "clients", self.clients, rule)
 
     def words(self) -> str:
         if self.records == 1:
             return f"one person with one record{_aside(self.record)}"
+        if self.records is None:
+            at = "one client" if self.clients == 1 else f"no more than {self.clients} clients"
+            return f"one person with any number of records at {at}{_aside(self.record)}"
         where = f"at no more than {self.clients} clients"
         if self.clients in (1, self.records):
             where = "at one client" if self.clients == 1 else "across clients"
@@ -149,32 +169,43 @@ class Person(Unit):
     def adjacency(self) -> str:
         where = f"of at most {self.clients} clients"
         if self.clients in (1, self.records):
-            where = "of one client" if self.clients == 1 < self.records else "of any clients"
+            where = "of one client" if self.clients == 1 != self.records else "of any clients"
         what = f"{self._most} {self.record.placed}"
+        most = "" if self.records is None else "at most "
         apart = f", at one client {self.apart} or more rounds apart" if self.apart > 1 else ""
-        return f"replace at most {what}, all of one person, {where}{apart}{_stays(self.record)}"
+        return f"replace {most}{what}, all of one person, {where}{apart}{_stays(self.record)}"
 
     def formula(self) -> str:
         where = "" if self.clients == self.records else f" and at {self.clients} clients"
-        where = " and at one client" if self.clients == 1 < self.records else where
+        where = " and at one client" if self.clients == 1 != self.records else where
         apart = f", {self.apart} rounds apart" if self.apart > 1 else ""
-        return f"D ~ D' if they differ in at most {self._most}, all of one person{where}{apart}"
+        most = "" if self.records is None else "at most "
+        return f"D ~ D' if they differ in {most}{self._most}, all of one person{where}{apart}"
 
     @property
     def _most(self) -> str:
         name = self.record.name if self.records == 1 else self.record.plural
-        return f"{self.records} {name}"
+        return f"{'any number of' if self.records is None else self.records} {name}"
 
     def text(self) -> str:
         clients = f"@{self.clients}" if self.clients > 1 else ""
         apart = f"/{self.apart}" if self.apart > 1 else ""
-        return f"person:{self.records}{clients}{apart}"
+        records = "" if self.records is None else f":{self.records}"
+        return f"person{records}{clients}{apart}{_public(self.record)}"
 
     @property
     def shape(self) -> tuple[float, float, float]:
+        if self.records is None:
+            return inf, self.clients, 1
         return self.records, self.clients, self.apart if self.records > 1 else 1
 
     def size(self, setting: Setting) -> int:
+        if self.records is None:
+            raise Unsupported(
+                "A person with any number of records needs an algorithm that counts people, not "
+                "records: hr.VoteSelection. Or declare the most records of one person, as in "
+                "unit=hr.Person(records=24)."
+            )
         rule = f"<= the {setting.clients} clients of the game"
         expect(self.clients <= setting.clients, "clients of one person", self.clients, rule)
         if setting.horizon is not None:
@@ -225,7 +256,7 @@ class Window(Unit):
         return "one round" if self.rounds == 1 else f"{self.rounds} consecutive rounds"
 
     def text(self) -> str:
-        return f"window:{self.rounds}"
+        return f"window:{self.rounds}{_public(self.record)}"
 
     @property
     def shape(self) -> tuple[float, float, float]:
@@ -265,7 +296,7 @@ class Client(Unit):
         )
 
     def text(self) -> str:
-        return "client"
+        return f"client{_public(self.record)}"
 
     @property
     def shape(self) -> tuple[float, float, float]:
@@ -282,37 +313,87 @@ class Client(Unit):
 
 @dataclass(frozen=True)
 class Part(Unit):
-    """The unit is a declared part of `of`: a change of losses that is no larger than declared.
+    """The unit is a declared part of `of`: a change that is no larger than declared.
 
-    Nobody checks the declared numbers, so they are part of the unit and of its words. `least` and
-    `most` are the smallest and the largest of them, if each round has its own; they bound the
-    change of one round, of all clients and experts, in the l2 norm.
+    Nobody checks what is declared, so it is part of the unit and of its words, and such a unit
+    never covers one of whole records.
+
+    Parameters
+    ----------
+    of
+        The unit that the change belongs to.
+    moves
+        How far it moves what all experts cost or earn in one round at all clients, in the l2 norm:
+        a number, or one for each round. "1/size": by at most 1 / size of its client, for each
+        expert.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> print(hr.Part(hr.Person(1), 0.001).words()[:79])
+    one person with one record that moves the losses of all experts in one round by
     """
 
     noun: ClassVar[str] = "person"
     of: Unit
-    least: float
-    most: float
+    moves: float | tuple[float, ...] | str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.moves, str):
+            if self.moves != BY_SIZE:
+                raise InvalidValue(f"Expected moves={self.moves!r} to be > 0, or {BY_SIZE!r}.")
+            return
+        if isinstance(self.moves, list | np.ndarray):
+            object.__setattr__(self, "moves", tuple(np.asarray(self.moves, float).tolist()))
+        for number in self.moves if isinstance(self.moves, tuple) else (self.moves,):
+            positive("moves", number)
 
     @property
-    def moves(self) -> str:
+    def least(self) -> float:
+        """The smallest declared number; 0 if sizes decide."""
+        return 0.0 if isinstance(self.moves, str) else float(np.min(self.moves))
+
+    @property
+    def most(self) -> float:
+        """The largest declared number; infinite if sizes decide."""
+        return inf if isinstance(self.moves, str) else float(np.max(self.moves))
+
+    @property
+    def rule(self) -> str:
         """What is declared, in words."""
+        if isinstance(self.moves, str):
+            return f"moves each {self.record.charge} of a client by at most {self.moves}"
         most = f"at most {self.most:.6g}"
         if self.least != self.most:
             most = f"a declared number for each round, from {self.least:.6g} to {self.most:.6g},"
-        return f"moves the {self.record.charges} of all experts in one round by {most}"
+        what = f"the {self.record.charges} of all experts in one round"
+        return f"moves {what} by {most} in the l2 norm"
 
     def words(self) -> str:
-        return f"{self.of.words()} that {self.moves} in the l2 norm (declared, not checked)"
+        return f"{self.of.words()} that {self.rule} (declared, not checked)"
 
     def adjacency(self) -> str:
-        return f"{self.of.adjacency()}; it {self.moves} in the l2 norm"
+        return f"{self.of.adjacency()}; it {self.rule}"
 
     def formula(self) -> str:
-        return f"{self.of.formula()}, which {self.moves} in the l2 norm"
+        return f"{self.of.formula()}, which {self.rule}"
 
     def text(self) -> str:
-        return f"part:{self.least!r}"
+        numbers = self.moves if isinstance(self.moves, tuple) else (self.moves,)
+        return f"part:{';'.join(map(str, numbers))}"
+
+    @property
+    def assumption(self) -> str:
+        """What nobody checks, as a sentence."""
+        return f"one person {self.rule}; this is not checked"
+
+    def size(self, setting: Setting) -> int:
+        return self.of.size(setting)
+
+
+BY_SIZE = "1/size"
+ANY_RECORD = Record("record", "r", "", "what one client reports about one round")
+"""The record of an account: all that a client reports in one round, whatever a study calls it."""
 
 
 def _aside(record: Record) -> str:
@@ -324,82 +405,10 @@ def _stays(record: Record) -> str:
     return f"; {record.public} are public and stay the same" if record.public else ""
 
 
+def _public(record: Record) -> str:
+    return f",public={record.public}" if record.public else ""
+
+
 def _unchanged(record: Record) -> str:
     place, prime = "j,s", "'"
     return f"{record.at(place)} = {record.at(place, prime)}"
-
-
-def parse_unit(written: Any) -> Unit:
-    """The unit that is written as text or as a table.
-
-    >>> parse_unit("person:24@2") == parse_unit({"person": 24, "clients": 2}) == Person(24, 2)
-    True
-    >>> parse_unit("window:7").text(), parse_unit(Person(24, 2, 7).text()) == Person(24, 2, 7)
-    ('window:7', True)
-    >>> parse_unit("person")
-    Traceback (most recent call last):
-    ...
-    hedgerow.core.errors.InvalidValue: Expected unit='person' to be one of event, person:24, ...
-    """
-    if isinstance(written, Unit):
-        return written
-    found: Any = None
-    if isinstance(written, str):
-        kind, _, rest = written.partition(":")
-        rest, _, apart = rest.partition("/")
-        number, _, clients = rest.partition("@")
-        table = {kind: number, "clients": clients, "apart": apart}
-        given = {name: int(n) for name, n in table.items() if n.isascii() and n.isdigit()}
-        whole = all(n == "" or name in given for name, n in table.items())
-        if written in ("event", "client"):
-            found = Event() if written == "event" else Client()
-        elif whole and given and kind in given:
-            return parse_unit(given)
-    elif isinstance(written, Mapping):
-        if "person" in written and set(written) <= {"person", "clients", "apart"}:
-            rest = {name: n for name, n in written.items() if name != "person"}
-            found = Person(written["person"], **rest)
-        elif set(written) == {"window"}:
-            found = Window(written["window"])
-    if found is None:
-        raise InvalidValue(f"Expected unit={written!r} to be one of {WRITTEN}.")
-    return found
-
-
-def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
-    """Whether every change that `other` allows is one that `unit` allows.
-
-    If it does, a guarantee for `unit` holds for `other` too. The answer is True only where this is
-    known: a declared part covers no whole, and a record that is one of several covers no whole.
-
-    >>> covers(Person(3, 3), Event()), covers(Event(), Client()), covers(Client(), Person(9))
-    (True, False, True)
-    >>> covers(Part(Person(1), 1e-6, 1e-6), Event())
-    False
-    """
-    if isinstance(unit, Part) or isinstance(other, Part):
-        return (
-            isinstance(unit, Part)
-            and isinstance(other, Part)
-            and (unit.record.charge, unit.record.bounds)
-            == (other.record.charge, other.record.bounds)
-            and unit.least >= other.most
-            and covers(unit.of, other.of, horizon)
-        )
-    own, theirs = _known(unit), _known(other)
-    if own is None or theirs is None or unit.record.each not in (1, other.record.each):
-        return False
-    if theirs[0] == 1:
-        return True
-    if isinstance(unit, Window) and isinstance(other, Person):
-        return other.clients == 1 and unit.rounds >= horizon
-    if isinstance(other, Client):
-        theirs = (horizon * other.record.each, 1, 1)
-    apart = own[2] <= theirs[2]
-    whole = isinstance(unit, Client)  # of any size, also without a horizon
-    return (whole or own[0] >= theirs[0]) and own[1] >= theirs[1] and apart
-
-
-def _known(unit: Unit) -> tuple[float, float, float] | None:
-    """The shape of a unit of this file: a subclass may be about less."""
-    return unit.shape if type(unit) in (Event, Person, Window, Client) else None

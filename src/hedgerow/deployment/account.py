@@ -1,8 +1,8 @@
 """The account of a data set: the budget of all studies together, and what they have spent.
 
 The account outlives every study. Joining a study charges the whole certificate of the study at
-once, before anything is computed. A study that does not fit is refused, and so is one that protects
-less than the unit of the account: costs of different units do not add up.
+once, before anything is computed. A study that does not fit is refused. So is one that protects
+less than the unit of the account, with what it would cost in that unit; `convert` charges that.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import round_down, round_up
+from hedgerow.core.unit_order import steps
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import ANY_RECORD, Event, Part
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import Database, open_database, write_durably
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, canonical, decimal_of
-from hedgerow.deployment.units import covers, parse_unit, unit_text
 from hedgerow.privacy.budget import Budget, Currency, amount
 from hedgerow.privacy.odometer import BudgetSpent, Filter
 
@@ -37,7 +39,7 @@ FILE, KEY, STUDIES = "data.db", "key.pem", "studies"
 CHARGED = "charged"
 """In the folder of a study that was charged: the digest, so that an old account is noticed."""
 EVENT = "event"
-"""The unit of an account that was made without one: one record of one client in one round."""
+"""The unit of accounts of version 0.3.0, which had none: one record of one client in one round."""
 SCHEMA = (
     chains.SCHEMA
     + """
@@ -78,9 +80,12 @@ class Account:
     Examples
     --------
     >>> import tempfile
-    >>> account = Account.make(tempfile.mkdtemp() + "/ward-3", name="Ward 3", epsilon="2.0")
+    >>> place = tempfile.mkdtemp() + "/ward-3"
+    >>> account = Account.make(place, name="Ward 3", unit="person:24", epsilon="2.0")
     >>> account.name, account.budget, account.spent_words()
     ('Ward 3', {'epsilon': '2.0'}, 'epsilon = 0 of 2')
+    >>> account.unit.words()
+    'one person with at most 24 records at one client'
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -92,7 +97,7 @@ class Account:
             )
         with self._open() as (ledger, name, budget, _):
             self.name, self.budget = name, budget
-            self.unit = parse_unit(_settings(ledger)["unit"])
+            self.unit = parse_unit(_settings(ledger)["unit"], ANY_RECORD)
 
     @classmethod
     def make(
@@ -100,12 +105,12 @@ class Account:
         folder: str | Path,
         *,
         name: str,
+        unit: str,
         epsilon: str | float | None = None,
         delta: str | float | None = None,
         mu: str | float | None = None,
         rho: str | float | None = None,
         currency: Currency | None = None,
-        unit: str = EVENT,
     ) -> Account:
         """Make the account of a data set, and a key if the folder has none; it must be new.
 
@@ -113,9 +118,10 @@ class Account:
         is counted in the pure currency, which is best for a few studies; `currency` chooses
         another one, in advance.
 
-        `unit` is what the budget is for: "event", one record of one client in one round; "event:8",
-        one of the 8 records that a client has in each round; or "part:0.001", a person who is
-        declared to move the losses of a round by at most 0.001. It is fixed for ever.
+        `unit` is whose secret the budget is for, such as "event", "person:24", "window:7" or
+        "client" (`hedgerow.core.unit_text`). A record is all that a client reports in one round,
+        whatever a study calls it; "event:8" is one of 8 such. With "event,public=forecasts" only
+        the rest of a record is secret. It is fixed for ever.
         """
         out = Path(folder)
         if (out / FILE).exists():
@@ -125,7 +131,7 @@ class Account:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         budget = {key: str(value) for key, value in given.items() if value is not None}
         start = _filter(budget, currency)
-        parse_unit(unit)
+        parse_unit(unit, ANY_RECORD)
         key = public_hex(load_or_make(out / KEY))
         ledger = open_database(out / FILE, SCHEMA, wait_s=10.0)
         try:
@@ -214,36 +220,69 @@ class Account:
                 "lost, make another account, with the budget that is left."
             )
 
-    def check_unit(self, algorithm: Algorithm) -> None:
-        """Raise `InvalidValue` if the study protects less than the unit of this account."""
-        for guarantee in algorithm.certificate.guarantees:
-            if guarantee.protects and not covers(guarantee.unit, self.unit):
-                own = unit_text(guarantee.unit)
-                other = "" if own == EVENT else f" --unit {own}"
-                raise InvalidValue(
-                    f"This study protects {guarantee.unit.words()}. The account {self.name!r} "
-                    f"counts in another unit: {self.unit.words()}. Costs of the two do not add up. "
-                    "Nothing was charged. Ask the operator of the server for a study that protects "
-                    "the unit of the account"
-                    + (
-                        f", or join with an account for the unit of the study, which has its own "
-                        f"budget: `hedgerow client init --data NAME --budget EPSILON{other}`."
-                        if own is not None
-                        else "."
-                    )
-                )
+    def costs(self, algorithm: Algorithm, convert: bool = False) -> list[tuple[Guarantee, int]]:
+        """What a study costs in the unit of this account, and how many of its units that takes.
 
-    def quote(self, algorithm: Algorithm) -> Guarantee:
+        Raises `InvalidValue` if its unit does not cover that of the account and `convert` is False,
+        or if no number of its units does.
+        """
+        found: list[tuple[Guarantee, int]] = []
+        for guarantee in algorithm.certificate.guarantees:
+            if not guarantee.protects:
+                continue
+            times = steps(guarantee.unit, self.unit, algorithm.setting.rounds)
+            if times == 1:
+                found.append((guarantee, 1))
+                continue
+            if times is None:
+                raise InvalidValue(self._refusal(guarantee))
+            one = isinstance(guarantee.unit, Event) and algorithm.certificate.grown == 1
+            whole = replace(
+                guarantee,
+                unit=self.unit,
+                adjacency=self.unit.adjacency(),
+                curve=guarantee.curve.of_records(times, one and algorithm.certificate.separate),
+                claimed=None,
+            )
+            if not convert:
+                raise InvalidValue(self._refusal(guarantee, whole))
+            found.append((whole, times))
+        return found
+
+    def _refusal(self, guarantee: Guarantee, whole: Guarantee | None = None) -> str:
+        """Why a study that protects less is refused, and what it costs in the account's unit."""
+        text = (
+            f"This study protects {guarantee.unit.words()}. The account {self.name!r} counts in "
+            f"another unit: {self.unit.words()}. "
+        )
+        ask = f"Ask the operator of the server for unit = {self.unit.text()!r}, or join with "
+        if whole is not None:
+            return (
+                f"{text}For that unit the study costs {whole.curve.words()}. Nothing was charged. "
+                f"{ask}--convert, which charges this."
+            )
+        unit = guarantee.unit
+        own = f"part:{unit.least}" if isinstance(unit, Part) and unit.least else unit.text()
+        return (
+            f"{text}What the study costs in it is not known. Nothing was charged. {ask}an account "
+            "for the unit of the study, which has its own budget: "
+            f"`hedgerow client init --data NAME --budget EPSILON --unit '{own}'`."
+        )
+
+    def quote(self, algorithm: Algorithm, *, convert: bool = False) -> Guarantee:
         """Return the guarantee that joining would charge.
 
         Raises `BudgetSpent` if it is too much, and `InvalidValue` if its unit is too small.
+        `convert` charges a study of a smaller unit for as many as the account's unit may have.
         """
         self.check_complete()
-        self.check_unit(algorithm)
+        costs = self.costs(algorithm, convert)
         with self._open() as (_, _, budget, spent):
-            return _worst(spent, algorithm, budget)[0]
+            return _worst(spent, [g for g, _ in costs], algorithm.name, budget)[0]
 
-    def charge(self, manifest: Manifest, algorithm: Algorithm, ledger: bytes) -> str:
+    def charge(
+        self, manifest: Manifest, algorithm: Algorithm, ledger: bytes, *, convert: bool = False
+    ) -> str:
         """Charge a study, once, and return what it costs in words.
 
         Parameters
@@ -254,6 +293,8 @@ class Account:
             The identity of the study's ledger at this client. A study has one ledger: with a second
             one everything would be released twice, so it is refused. The same ledger again, as
             after a crash, costs nothing.
+        convert
+            Whether to join a study of a smaller unit, for what it costs in the account's.
         """
         if not manifest.private:
             return "nothing is charged: " + manifest.words()[-1]
@@ -270,9 +311,14 @@ class Account:
                         "a new study."
                     )
                 return known[1]
-            self.check_unit(algorithm)
-            guarantee, after = _worst(spent, algorithm, budget)
-            words, now = guarantee.words(), datetime.now(UTC).isoformat(timespec="seconds")
+            costs = self.costs(algorithm, convert)
+            guarantee, after = _worst(spent, [g for g, _ in costs], algorithm.name, budget)
+            times = max(count for _, count in costs)
+            converted = {"converted": times} if times > 1 else {}
+            words = guarantee.words()
+            if converted:
+                words += f"; converted: {times} times what the study protects"
+            now = datetime.now(UTC).isoformat(timespec="seconds")
             with database.transaction("account charge"):
                 database.execute("UPDATE account SET filter = ?", (after.to_bytes(),))
                 row = (manifest.digest, ledger, manifest.title, words, now)
@@ -283,6 +329,7 @@ class Account:
                     "words": words,
                     "time": now,
                     "spent": str(after.odometer.units),
+                    **converted,
                 }
                 Chain(database).add("charge", canonical(body))
             return words
@@ -397,14 +444,15 @@ def _words(meter: Filter) -> str:
     return text
 
 
-def _worst(spent: Filter, algorithm: Algorithm, budget: dict[str, str]) -> tuple[Guarantee, Filter]:
+def _worst(
+    spent: Filter, protecting: list[Guarantee], name: str, budget: dict[str, str]
+) -> tuple[Guarantee, Filter]:
     """The guarantee that costs most, and the filter after it; raise if one of them does not fit.
 
     Epsilon and delta may be largest for different observers. Both are charged.
     """
-    protecting = [g for g in algorithm.certificate.guarantees if g.protects]
     if not protecting:
-        raise InvalidValue(f"{algorithm.name} protects nobody, so nothing can be charged.")
+        raise InvalidValue(f"{name} protects nobody, so nothing can be charged.")
     try:
         ways = [(g, spent.spend(g.curve)) for g in protecting]
     except BudgetSpent as error:

@@ -96,6 +96,7 @@ class StudyClient(ClientLedger):
         agree: Agree | None = None,
         tries: int | None = None,
         seeded: bool = False,
+        convert: bool = False,
     ) -> Self:
         """Join a study: check its manifest, charge the account, and make its ledger.
 
@@ -120,6 +121,8 @@ class StudyClient(ClientLedger):
         seeded
             True: join even if the noise comes from a seed. Such a study protects nothing and
             charges nothing; it is for tests with data that are not secret.
+        convert
+            True: join a study of a smaller unit, for what it costs in that of the account.
         """
         manifest, signature = fetch_manifest(link, server_key, tries)
         algorithm = rebuild(manifest)
@@ -145,14 +148,15 @@ class StudyClient(ClientLedger):
                 )
             if "manifest" not in kept:
                 if not account.knows(manifest):
-                    cost = account.quote(algorithm) if manifest.private else None
+                    private = manifest.private
+                    cost = account.quote(algorithm, convert=convert) if private else None
                     if agree is not None and not agree(manifest, algorithm, cost):
                         raise InvalidValue("The study was not joined. Nothing was charged.")
                 if "study" not in kept:
                     kept["ledger"] = secrets.token_bytes(16)
                     with database.transaction("client ledger"):
                         database.name(study=manifest.digest, ledger=kept["ledger"])
-                words = account.charge(manifest, algorithm, kept["ledger"])
+                words = account.charge(manifest, algorithm, kept["ledger"], convert=convert)
                 if manifest.private:
                     account.mark(manifest)
                 Releases.make(account.folder, manifest.digest)

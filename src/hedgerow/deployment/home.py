@@ -85,7 +85,7 @@ class Home:
             known = ", ".join(self.accounts()) or "none yet"
             raise InvalidValue(
                 f"There is no account of {data!r} in {self.folder}; known: {known}. "
-                f"Make one with `hedgerow client init --data {data} --budget EPSILON`."
+                f"Make one with `hedgerow client init --data {data} --budget EPSILON --unit UNIT`."
             )
         return Account(self.place(data))
 

@@ -27,13 +27,13 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import LOSSES
 from hedgerow.core.transcript import Everything, Sink
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import EVENT, Account
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import ClientLedger
 from hedgerow.deployment.config import ServeConfig, SettingTable, from_table
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import HttpLink, Route
-from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild, unfit_names
+from hedgerow.deployment.manifest import PLAYED, Manifest, build, rebuild, unfit_names
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.deployment.serving import open_study
 from hedgerow.deployment.veil import PUBLIC
@@ -45,6 +45,7 @@ from hedgerow.studies.config import Entry, StudyConfig, to_table
 with needs("runs"):
     import tomli_w
 
+NO_KEYS: Any = {"server": "0" * 64, "sealing": "0" * PUBLIC}  # to build a study before it has any
 BLOCK = 64  # rounds whose losses are drawn at a time
 BUDGET, DELTA = "1000", "0.1"  # of each client; nobody's data are at stake
 Progress = Callable[[str, int, int], None]
@@ -119,7 +120,7 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
         try:
             for feature in features - set(PLAYED):
                 raise Unsupported(f"{feature.value} cannot be deployed.")
-            made.manifest({"server": "0" * 64, "sealing": "0" * PUBLIC})
+            made.manifest(NO_KEYS)
         except HedgerowError as error:
             refusals.append(f"{entry.label}: {error}")
             continue
@@ -154,9 +155,13 @@ class Launch:
     def __init__(self, folder: Path, config: ServeConfig, seed: int | None, port: int = 0) -> None:
         self.folder, self.url = folder, ""
         self.home = Home(folder / "clients")
-        names = list(config.clients)
+        names, algorithm = list(config.clients), build(config.manifest(NO_KEYS))
+        own = (g.unit.text() for g in algorithm.certificate.guarantees if g.protects)
+        unit = next(own, EVENT)
         accounts = {
-            name: Account.make(self.home.place(name), name=name, epsilon=BUDGET, delta=DELTA)
+            name: Account.make(
+                self.home.place(name), name=name, unit=unit, epsilon=BUDGET, delta=DELTA
+            )
             for name in names
         }
         table: dict[str, Any] = {

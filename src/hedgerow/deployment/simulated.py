@@ -22,7 +22,7 @@ from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
 from hedgerow.deployment import veil, wire
-from hedgerow.deployment.account import Account, study_folder
+from hedgerow.deployment.account import EVENT, Account, study_folder
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import NotJoined
 from hedgerow.deployment.closing import rule_of
@@ -464,6 +464,7 @@ def small_study(
     file: FileForm | None = None,
     features: Sequence[str] = (),
     budget: str = "10",
+    unit: str = EVENT,
     closing: str = "wait",
     chance: Chance | None = None,
     faults: Faults = QUIET,
@@ -483,8 +484,8 @@ def small_study(
         The seed of the noise; None: secure noise, and every account is charged.
     deciders, family, names, file, features
         As in `Manifest`.
-    budget
-        The epsilon of every account; its delta is 0.001.
+    budget, unit
+        The epsilon of every account, and its unit; its delta is 0.001.
     closing
         The closing rule.
     chance, faults, kinds
@@ -502,7 +503,7 @@ def small_study(
     out = Path(folder)
     parties = [f"client-{i:03d}" for i in range(clients)]
     accounts = [
-        Account.make(out / f"data-{name}", name=name, epsilon=budget, delta="0.001")
+        Account.make(out / f"data-{name}", name=name, unit=unit, epsilon=budget, delta="0.001")
         for name in parties
     ]
     manifest = Manifest.make(

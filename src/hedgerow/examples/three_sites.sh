@@ -13,7 +13,8 @@ begin=$(date +%s)
 
 # 1 to 3, at each site: an account and a key; the last line goes to the operator of the server
 for site in Dale Larch Fern; do
-  hedgerow client init --data $site --budget 2 --home home-$site | tail -n 1 >> study.toml
+  hedgerow client init --data $site --budget 2 --unit event,public=forecasts --home home-$site \
+    | tail -n 1 >> study.toml
 done
 
 # 4 and 5, at the server: a certificate, and the study

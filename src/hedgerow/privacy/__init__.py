@@ -25,7 +25,7 @@ from hedgerow.privacy.calibrate import (
 )
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
-from hedgerow.privacy.composition.groups import appearances, group, of_records
+from hedgerow.privacy.composition.groups import group, of_one_person, of_records
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition, pure_sum
 from hedgerow.privacy.curves import (
     ApproximateDP,
@@ -72,7 +72,6 @@ __all__ = [
     "RandomisedResponse",
     "SecureNoise",
     "ZeroConcentratedDP",
-    "appearances",
     "cost",
     "fixed_plan",
     "gaussian_scale",
@@ -81,6 +80,7 @@ __all__ = [
     "largest_range",
     "largest_rate",
     "least_noise",
+    "of_one_person",
     "of_records",
     "pure_sum",
     "trade_off",

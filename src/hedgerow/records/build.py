@@ -14,7 +14,8 @@ from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import Record
 from hedgerow.core.setting import LOSSES
-from hedgerow.core.units import Unit, parse_unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Unit
 from hedgerow.core.validate import parameters
 from hedgerow.privacy.composition.groups import repeated
 from hedgerow.privacy.curves import (

@@ -137,10 +137,10 @@ class BufferedToeplitz(Toeplitz):
         squares = [_decoding_square(self._gaps, count, kind)[0] for kind in ("max", "rms")]
         return Errors(sqrt(squares[0]), sqrt(squares[1]))
 
-    def _shared(self, participations: int, separation: int) -> float:
+    def _shared(self, times: int, apart: int) -> float:
         """Closed form: the product of columns s and s + g, for all pairs of the worst pattern."""
         length = inf if self.rounds is None else self.rounds
-        starts = [i * separation for i in range(participations) if i * separation < length]
+        starts = [i * apart for i in range(times) if i * apart < length]
         logs = np.log1p(-self._gaps[0::2])
         pairs, weights = logs[:, None] + logs[None], self.weights
         terms = []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,11 @@ from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.lattice import Array, clip_to_lattice, round_to_lattice
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import NoiseSource, SeededNoise
+from hedgerow.core.people import People, Who
+from hedgerow.core.setting import Setting
 from hedgerow.core.turn import Turn
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Event, Person, Unit
 from hedgerow.core.validate import at_least, numbers, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale
@@ -33,49 +36,8 @@ from hedgerow.running_sums.kinds import Kind, factorise
 from hedgerow.running_sums.lattice import LatticeEncoder
 from hedgerow.running_sums.sum_certificate import sum_certificate
 
-LONGEST_ID = 4096  # bits of a whole number; Python writes longer ones slowly, or not at all
-Who = int | str | np.integer[Any]
-
-
-@dataclass
-class People:
-    """How often every person was added, and in which round last. Messages show no ids.
-
-    Ids are kept as text, so 1 and "1" are one person. Nothing else is merged but equal forms of one
-    text (Unicode NFC): "01", " 1" and "a" are not "1" and "A".
-    """
-
-    participations: int
-    separation: int
-    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def check(self, who: Who, now: int) -> str:
-        """Return the id under which a person is kept; refuse more than was declared."""
-        if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
-            raise InvalidValue("Expected who= to be a whole number or a text.")
-        if isinstance(who, int) and who.bit_length() > LONGEST_ID:
-            raise InvalidValue(f"Expected who= to have at most {LONGEST_ID} bits. Give it as text.")
-        person = normalize("NFC", str(who))
-        count, last = self.seen.get(person, (0, -self.separation))
-        if count >= self.participations:
-            raise InvalidValue(
-                f"This person was already added {self.participations} times, the most that was "
-                "declared (participations=). Nothing was published."
-            )
-        if now - last < self.separation:
-            raise InvalidValue(
-                f"This person was added less than {self.separation} rounds ago, the least "
-                "distance that was declared (separation=). Nothing was published."
-            )
-        return person
-
-    def add(self, person: str, now: int) -> None:
-        """Keep that a person was added."""
-        self.seen[person] = (self.seen.get(person, (0, 0))[0] + 1, now)
-
-
 LONGEST = 2**20  # rounds of a counter without a horizon: the charge for rounding needs one
-_MAGIC, _DIGEST, _LENGTH = b"hedgerow running sum 3\n", 32, 8
+_MAGIC, _DIGEST, _LENGTH = b"hedgerow running sum 4\n", 32, 8
 
 
 @dataclass(frozen=True)
@@ -110,10 +72,9 @@ class ContinualSum:
         The budget of all published sums together: `mu` of Gaussian DP, or epsilon and delta.
     clip
         The largest norm of a vector, in [2^-20, 2^30]. Longer ones are scaled down. Default: 1.
-    participations
-        How many vectors one person adds at most. Default: 1.
-    separation
-        The least distance in rounds between two vectors of one person. Default: 1.
+    unit
+        Whose secret it is. None (default): one vector. `hr.Person(records=24, apart=7)`, also
+        written "person:24/7": all vectors of one person, at most 24 and 7 or more rounds apart.
     ids
         Whether `add` takes the id of the person whose vector it is, and refuses a person that was
         added too often or too recently. Default: False; then the declaration is an assumption of
@@ -152,8 +113,7 @@ class ContinualSum:
         epsilon: float | None = None,
         delta: float | None = None,
         clip: float = 1.0,
-        participations: int = 1,
-        separation: int = 1,
+        unit: Unit | str | None = None,
         ids: bool = False,
         factorisation: Kind | Factorisation | None = None,
         seed: int = 0,
@@ -162,13 +122,19 @@ class ContinualSum:
         positive("clip", clip)
         if not 2.0**-20 <= clip <= 2.0**30:
             raise InvalidValue(f"Expected clip={clip!r} in [2^-20, 2^30]: use other units.")
-        at_least("participations", participations, 1)
-        at_least("separation", separation, 1)
         if not isinstance(ids, bool):
             raise InvalidValue(f"Expected ids={ids!r} to be True or False.")
         self._width, self._rounds, self._clip, self._ids = width, rounds, float(clip), ids
         self._budget = Budget(epsilon=epsilon, delta=delta, mu=mu)
-        self._people = People(participations, separation)
+        self._unit = Event() if unit is None else parse_unit(unit)
+        whole = Setting(1, width, rounds or LONGEST)
+        records, _, apart = self._unit.pattern(whole)
+        if ids and not isinstance(self._unit, Event | Person):
+            raise InvalidValue(
+                f"Expected ids={ids!r} to be False with unit={self._unit.text()!r}: only people "
+                "are counted."
+            )
+        self._people = People(records, apart)
         kind: Kind = "epochs" if rounds is None else "blt"
         chosen = kind if factorisation is None else factorisation
         self._kind = None if isinstance(chosen, Factorisation) else chosen
@@ -179,7 +145,7 @@ class ContinualSum:
             self._factors, width, self._clip, change, self._limit
         )
         self._decoder = self._factors.decoder
-        sensitivity = self._encoder.sensitivity(change, participations, separation)
+        sensitivity = self._encoder.sensitivity(change, records, apart=apart)
         scale = gaussian_scale(self._budget, sensitivity)
         self._noise = GaussianNoise("running sum", scale, sensitivity)
         first, last = self._encoder.start((width,)).memory, self._decoder.start((width,)).memory
@@ -198,8 +164,7 @@ class ContinualSum:
         epsilon: float | None = None,
         delta: float | None = None,
         clip: float = 1.0,
-        participations: int = 1,
-        separation: int = 1,
+        unit: Unit | str | None = None,
         ids: bool = False,
         factorisation: Kind | Factorisation | None = None,
         source: SecureNoise,
@@ -221,8 +186,7 @@ class ContinualSum:
             epsilon=epsilon,
             delta=delta,
             clip=clip,
-            participations=participations,
-            separation=separation,
+            unit=unit,
             ids=ids,
             factorisation=factorisation,
         )
@@ -290,8 +254,7 @@ class ContinualSum:
         found = sum_certificate(
             noise=self._noise,
             clip=self._clip,
-            participations=self._people.participations,
-            separation=self._people.separation,
+            unit=self._unit,
             identified=self._ids,
             horizon=self._limit,
         )
@@ -379,8 +342,7 @@ class ContinualSum:
                 "epsilon": budget.epsilon,
                 "delta": budget.delta,
                 "clip": self._clip,
-                "participations": people.participations,
-                "separation": people.separation,
+                "unit": self._unit.text(),
                 "ids": self._ids,
                 "factorisation": self._kind,
                 "factors": fingerprint(self._factors, "factorisation"),

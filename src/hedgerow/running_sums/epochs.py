@@ -200,21 +200,17 @@ class Epochs(Factorisation):
     def roundings(self, rounds: int | None = None) -> int:
         return max(f.roundings(count) + 1 for f, count in self._parts(rounds))
 
-    def _shared(self, participations: int, separation: int) -> float:
+    def _shared(self, times: int, apart: int) -> float:
         """Participations in different epochs share nothing: the best split over the epochs."""
-        if participations == 1:
+        if times == 1:
             return 1.0
-        best = np.zeros(participations + 1)
+        best = np.zeros(times + 1)
         for factors, _ in self._parts(self.last):
-            own = np.array(
-                [0.0, *(factors.sensitivity(k, separation) for k in range(1, participations + 1))]
-            )
+            own = np.array([0.0, *(factors.sensitivity(k, apart) for k in range(1, times + 1))])
             own = (own / factors.sensitivity()) ** 2
-            best = np.array(
-                [(best[: k + 1][::-1] + own[: k + 1]).max() for k in range(participations + 1)]
-            )
+            best = np.array([(best[: k + 1][::-1] + own[: k + 1]).max() for k in range(times + 1)])
         return float(best[-1])
 
-    def sensitivity(self, participations: int = 1, separation: int = 1) -> float:
-        found = super().sensitivity(participations, separation)
-        return 1.0 if participations == 1 else found  # each epoch is divided by a bound
+    def sensitivity(self, times: int = 1, apart: int = 1) -> float:
+        found = super().sensitivity(times, apart)
+        return 1.0 if times == 1 else found  # each epoch is divided by a bound

@@ -100,22 +100,22 @@ class Factorisation(ABC):
         """Return the largest sum of a row of C, in these rounds."""
         return float(self.matrix(rounds).sum(axis=1).max())
 
-    def sensitivity(self, participations: int = 1, separation: int = 1) -> float:
+    def sensitivity(self, times: int = 1, apart: int = 1) -> float:
         """Return the largest change of C g in the l2 norm, rounded upward.
 
-        One person changes the vectors of at most `participations` rounds, any two of them at least
-        `separation` rounds apart, each by a vector of norm at most 1. The worst case is found
+        One person changes the vectors of at most `times` rounds, any two of them at least
+        `apart` rounds apart, each by a vector of norm at most 1. The worst case is found
         exactly (`proofs/correlated_noise.md#sensitivity`).
         """
-        at_least("participations", participations, 1)
-        at_least("separation", separation, 1)
-        shared = self._shared(participations, separation)
-        return rounded_up(sqrt(shared), (self.rounds or 1) + participations)
+        at_least("times", times, 1)
+        at_least("apart", apart, 1)
+        shared = self._shared(times, apart)
+        return rounded_up(sqrt(shared), (self.rounds or 1) + times)
 
-    def _shared(self, participations: int, separation: int) -> float:
-        """Return the largest sum of entries of C^T C over pairs of participations."""
+    def _shared(self, times: int, apart: int) -> float:
+        """Return the largest sum of entries of C^T C over pairs of rounds."""
         matrix = self.matrix()
-        return most_shared(matrix.T @ matrix, participations, separation)
+        return most_shared(matrix.T @ matrix, times, apart)
 
     def error_by_round(self, rounds: int | None = None) -> Array:
         """Return the standard deviation of each decoded sum, for noise of scale 1."""
@@ -126,11 +126,9 @@ class Factorisation(ABC):
         each = self.error_by_round(rounds)
         return Errors(float(each.max()), sqrt(float((each**2).mean())))
 
-    def scaled_errors(
-        self, participations: int = 1, separation: int = 1, rounds: int | None = None
-    ) -> Errors:
+    def scaled_errors(self, times: int = 1, apart: int = 1, rounds: int | None = None) -> Errors:
         """Return the errors times the sensitivity: for noise that gives 1-GDP."""
-        return self.errors(rounds).times(self.sensitivity(participations, separation))
+        return self.errors(rounds).times(self.sensitivity(times, apart))
 
     def count(self, rounds: int | None) -> int:
         """Return the number of rounds that is meant; refuse more than the horizon."""
@@ -157,10 +155,10 @@ def fixed(values: Array) -> Array:
 MOST_BRANCHES = 20_000
 
 
-def most_shared(products: Array, participations: int, separation: int) -> float:
-    """Return the largest sum of `products` over all pairs of a pattern of participations.
+def most_shared(products: Array, times: int, apart: int) -> float:
+    """Return the largest sum of `products` over all pairs of a pattern of rounds.
 
-    A pattern has at most `participations` indices, any two at least `separation` apart. Entries
+    A pattern has at most `times` indices, any two at least `apart` apart. Entries
     must not be negative: then all vectors of a person may point the same way in the worst case.
 
     >>> most_shared(np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0]]), 2, 1)
@@ -168,9 +166,11 @@ def most_shared(products: Array, participations: int, separation: int) -> float:
     """
     if not np.isfinite(products).all() or products.min() < 0:
         raise InvalidValue("Expected products of columns to be finite and >= 0.")
-    if participations == 1:
+    if times == 1:
         return float(np.diag(products).max())
-    return _Search(products, participations, separation).best
+    if apart == 1 and times >= len(products):
+        return float(products.sum())
+    return _Search(products, times, apart).best
 
 
 class _Search:
@@ -180,18 +180,18 @@ class _Search:
     best pattern that could follow it, without asking that these patterns agree.
     """
 
-    def __init__(self, products: Array, participations: int, separation: int) -> None:
+    def __init__(self, products: Array, times: int, apart: int) -> None:
         size = len(products)
-        self.products, self.gap = products, separation
+        self.products, self.gap = products, apart
         self.own = np.diag(products).copy()
-        later = np.where(np.arange(size) >= np.arange(size)[:, None] + separation, products, 0.0)
+        later = np.where(np.arange(size) >= np.arange(size)[:, None] + apart, products, 0.0)
         follow = np.zeros((size, size + 1))
         self.following = [np.zeros(size)]  # by how many more may follow
-        for _ in range(participations - 1):
+        for _ in range(times - 1):
             follow = self._best_from(2 * later, follow)
             self.following.append(follow[:, 0].copy())
-        self.best, self.branches = self._evenly(participations), 0
-        self._extend(0.0, self.own, 0, participations)
+        self.best, self.branches = self._evenly(times), 0
+        self._extend(0.0, self.own, 0, times)
 
     def _best_from(self, gains: Array, rest: Array) -> Array:
         """Return the best gain of a participation at or after each index, and of the rest."""
@@ -202,11 +202,11 @@ class _Search:
         ahead = np.maximum.accumulate((gains + after)[..., ::-1], axis=-1)[..., ::-1]
         return np.concatenate([ahead, np.zeros((*ahead.shape[:-1], 1))], axis=-1)
 
-    def _evenly(self, participations: int) -> float:
+    def _evenly(self, times: int) -> float:
         """Return the best of the patterns with equal gaps: where the search begins."""
         size, found = len(self.own), 0.0
         for first in range(size):
-            chosen = np.arange(first, size, self.gap)[:participations]
+            chosen = np.arange(first, size, self.gap)[:times]
             found = max(found, float(self.products[np.ix_(chosen, chosen)].sum()))
         return found
 
@@ -214,8 +214,8 @@ class _Search:
         self.branches += 1
         if self.branches > MOST_BRANCHES:
             raise Unsupported(
-                "This pattern of participations has too many cases. "
-                "Use fewer participations, a larger separation or a Toeplitz factorisation."
+                "This pattern of records has too many cases. "
+                "Use fewer records, more rounds apart or a Toeplitz factorisation."
             )
         self.best = max(self.best, value)
         size = len(gains)

@@ -14,7 +14,7 @@ from math import floor, inf, nextafter, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.validate import at_least, positive
 from hedgerow.running_sums.factorisation import Factorisation
@@ -175,15 +175,23 @@ class LatticeEncoder:
         return self.scale * each * sqrt(self.width * count) * (1 + 2.0**-40)
 
     def sensitivity(
-        self, change: float = 1.0, participations: int = 1, separation: int = 1
+        self, change: float = 1.0, records: int = 1, together: int = 1, apart: int = 1
     ) -> float:
         """Return the largest l2 change of all outputs together.
 
-        Each vector of a person changes by at most `change`; the rest is as for
-        `Factorisation.sensitivity`.
+        One person has at most `records`, each of which changes one vector by at most `change`: at
+        most `together` change the same vector, and vectors that they change are at least `apart`
+        rounds apart (`proofs/correlated_noise.md#records`).
         """
         positive("change", change)
-        plain = self.factorisation.sensitivity(participations, separation)
+        one = self.factorisation.sensitivity()
+        most = min(records, together)
+        times, rest = divmod(records, most)
+        try:
+            found = self.factorisation.sensitivity(times, apart) if times > 1 else one
+        except Unsupported:  # too many patterns to find the worst of them
+            found = times * one
+        plain = found if most == 1 else (most * found + rest * one) * (1 + 2.0**-50)
         if self.factorisation.whole and self.scale * change == 1:
             return plain
         return nextafter(self.scale * change * plain * (1 + 2.0**-50) + self.rounding(), inf)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hedgerow.core.certificate import (
     IDEAL_REALS,
     PUBLIC_PARAMETERS,
@@ -31,18 +33,17 @@ PROOF = Proof("correlated_noise.md", "continual-sums")
 SEEN = frozenset({Channel.BROADCASTS, Channel.TIMING})
 
 
-def participation(participations: int, separation: int) -> Assumption:
-    """The assumption that nobody takes part more often or at a shorter distance than declared."""
-    rule = f"nobody is added more than {participations} times, or twice within fewer than"
-    return Assumption("PARTICIPATION", f"{rule} {separation} rounds; this is not checked")
+def declared(person: Person) -> Assumption:
+    """The assumption that nobody is added more often or at a shorter distance than declared."""
+    rule = f"nobody is added more than {person.records} times, or twice within fewer than"
+    return Assumption("DECLARED_RECORDS", f"{rule} {person.apart} rounds; this is not checked")
 
 
 def sum_certificate(
     *,
     noise: GaussianNoise,
     clip: float,
-    participations: int,
-    separation: int,
+    unit: Unit,
     identified: bool,
     horizon: int | None,
 ) -> Certificate:
@@ -55,11 +56,9 @@ def sum_certificate(
         "number",
         (-clip, clip),
     )
-    once = participations == 1
-    unit: Unit = (
-        Event(record=record) if once and not identified else Person(participations, record=record)
-    )
-    apart = "" if once else f", at least {separation} rounds apart"
+    if identified and isinstance(unit, Event):
+        unit = Person(1)
+    unit = replace(unit, record=record)
     assumes = {
         TRUSTED_SERVER,
         IDEAL_REALS,
@@ -69,9 +68,9 @@ def sum_certificate(
     }
     if identified:
         assumes.add(IDENTITIES)
-    elif not once:
-        assumes.add(participation(participations, separation))
-    adjacency = unit.adjacency() + apart
+    elif isinstance(unit, Person) and unit.records != 1:
+        assumes.add(declared(unit))
+    adjacency = unit.adjacency()
     raw = NoGuarantee("the server is given the vectors as they are")
     server = Guarantee(
         Observer.SERVER, SEEN | {Channel.UPLOADS}, unit, adjacency, raw, horizon=horizon

@@ -47,13 +47,13 @@ class Toeplitz(Factorisation):
     def error_by_round(self, rounds: int | None = None) -> Array:
         return np.sqrt(np.cumsum(self.decoding_coefficients(rounds) ** 2))
 
-    def _shared(self, participations: int, separation: int) -> float:
-        """Where coefficients never rise, participations as early and close as can be are worst."""
+    def _shared(self, times: int, apart: int) -> float:
+        """Where coefficients never rise, rounds as early and close as can be are worst."""
         column = self.coefficients()
-        if participations > 1 and (np.diff(column) > 0).any():
-            return super()._shared(participations, separation)
+        if times > 1 and (np.diff(column) > 0).any():
+            return super()._shared(times, apart)
         total = column.copy()
-        for start in range(separation, len(column), separation)[: participations - 1]:
+        for start in range(apart, len(column), apart)[: times - 1]:
             total[start:] += column[:-start]
         return float(total @ total)
 
@@ -106,10 +106,10 @@ class Independent(Toeplitz):
     def decoding_coefficients(self, rounds: int | None = None) -> Array:
         return np.ones(self.count(rounds))
 
-    def _shared(self, participations: int, separation: int) -> float:
+    def _shared(self, times: int, apart: int) -> float:
         if self.rounds is None:
-            return float(participations)
-        return float(min(participations, -(-self.rounds // separation)))
+            return float(times)
+        return float(min(times, -(-self.rounds // apart)))
 
 
 def root_coefficients(rounds: int) -> Array:
@@ -169,7 +169,7 @@ class ToeplitzRoot(Toeplitz):
 
 @dataclass(frozen=True)
 class Banded(Toeplitz):
-    """A Toeplitz C with few coefficients: participations that are further apart share nothing.
+    """A Toeplitz C with few coefficients: rounds that are further apart share nothing.
 
     Parameters
     ----------

@@ -206,9 +206,9 @@ class Tree(Factorisation):
             variances += (ends >> level & 1) * rule.variance
         return np.sqrt(variances)
 
-    def _shared(self, participations: int, separation: int) -> float:
-        if participations > 1:
-            return super()._shared(participations, separation)
+    def _shared(self, times: int, apart: int) -> float:
+        if times > 1:
+            return super()._shared(times, apart)
         inner, largest = np.zeros(1), 0.0  # squared columns of a block, without its last row
         for level in range(len(self.table)):
             whole = inner + self._row(level) ** 2

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.core.mechanism import PrivacyCurve
-from hedgerow.privacy.composition.groups import appearances, group, group_attacks
+from hedgerow.privacy.composition.groups import group, group_attacks, of_one_person
 from hedgerow.privacy.curves import promise
 from hedgerow.records.build import STEEPEST, curve_of, curve_record
 from hedgerow.records.schema import Attack, CurveRecord, Total
@@ -50,7 +50,7 @@ def _whole(
     """
     runs = 1 if total is None else total.runs
     one = curve_of(curve) if separate and records * runs > 1 else None
-    return None if one is None else appearances(one, records * runs, separate_reports=True)
+    return None if one is None else of_one_person(one, records * runs, separate_reports=True)
 
 
 def outline(

@@ -9,7 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.units import Unit, parse_unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Unit
 from hedgerow.core.validate import nearest
 from hedgerow.environments.registry import ENVIRONMENTS
 

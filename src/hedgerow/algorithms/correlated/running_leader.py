@@ -41,12 +41,13 @@ from hedgerow.core.limits import (
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
+from hedgerow.core.protecting import with_own_pattern
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, Shortcuts, SpecTraits
 from hedgerow.core.record import of_own_expert
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event
+from hedgerow.core.units import Event, Unit
 from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -283,6 +284,9 @@ class RunningLeader(AlgorithmSpec):
         check_kind(self.factorisation)
         at_least("every", self.every, 1)
 
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        return with_own_pattern(self, unit, setting)
+
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         self._check(setting)
@@ -297,7 +301,8 @@ class RunningLeader(AlgorithmSpec):
         encoder = LatticeEncoder(factors, experts, largest, rounds=exchanges)
         # one loss vector moves one sum by at most sqrt(d); the sensitivity is that of all releases
         # together, so the curve of the mechanism is that of the whole game
-        moved = encoder.sensitivity(change(low, high, silo))
+        pattern = self.pattern(setting, self.every)
+        moved = encoder.sensitivity(change(low, high, silo), *pattern)
         budget = Budget(self.epsilon, self.delta)
         mechanism = gaussian_noise(self.trust, "running sums", budget, moved, setting.clients)
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
@@ -328,7 +333,7 @@ class RunningLeader(AlgorithmSpec):
                 if central
                 else {"losses": Range.noisy(experts)},
                 combine="each" if silo else "sum",
-                closing=ANY_CLOSING if central and not silo else WAIT_ONLY,
+                closing=ANY_CLOSING if central and not silo and pattern[0] == 1 else WAIT_ONLY,
             ),
             broadcasts=Broadcasts(
                 Leader, {"rounds": Planned(schedule), "expert": Between(0, experts - 1)}
@@ -378,7 +383,7 @@ class RunningLeader(AlgorithmSpec):
         return replace(found, guarantees=tuple(own))
 
     def games(self) -> Games | None:
-        return silo_games(None) if self.reports == "silo" else None
+        return silo_games() if self.reports == "silo" else None
 
 
 def ranges(setting: Setting) -> tuple[Array, Array]:

@@ -21,11 +21,11 @@ RANGES = Gains(low=(0.0, -1.0, 0.0, 0.5), high=(1.0, 1.0, 4.0, 2.0))
 SETTING = Setting(clients=4, experts=4, horizon=16, deciders=1, family=RANGES)
 
 
-def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
+def silo_games() -> Games:
     """Four silos with gains in different ranges, and one decider.
 
-    Neighbours differ in one report or, with a declared sensitivity, in what one person adds to two
-    silos in one round.
+    Neighbours differ in one report or, with a declared part, in what one person adds to two silos
+    in one round.
     """
 
     def pair(rng: Generator, unit: Unit) -> tuple[Array, Array]:
@@ -33,10 +33,10 @@ def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
         second, (low, high) = first.copy(), RANGES.ranges(4)
         when = int(rng.integers(SETTING.rounds)) if rng.integers(3) else 0
         one, other = rng.permutation(4)[:2]
-        if not isinstance(unit, Part) or sensitivity is None:
+        if not isinstance(unit, Part):
             first[when, one], second[when, one] = low[one], high[one]
             return first, second
-        moved = np.broadcast_to(sensitivity, SETTING.rounds)[when] / np.sqrt(2)
+        moved = np.broadcast_to(unit.moves, SETTING.rounds)[when] / np.sqrt(2)
         first[when, [one, other]] = low[one] + moved, high[other] - moved
         second[when, [one, other]] = low[one], high[other]
         return first, second

@@ -33,9 +33,11 @@ from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Broadcasts, Planned, Po
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
+from hedgerow.core.protecting import with_own_pattern
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Unit
 from hedgerow.core.validate import at_least, check_budget, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -223,6 +225,9 @@ class NoisyFTRL(AlgorithmSpec):
         if self.clip is not None:
             positive("clip", self.clip)
 
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        return with_own_pattern(self, unit, setting)
+
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         family, width, clients = setting.family, setting.experts, setting.clients
@@ -237,7 +242,8 @@ class NoisyFTRL(AlgorithmSpec):
         encoder = LatticeEncoder(factors, width, clip * self.every * (clients if central else 1))
         # one record moves one gradient by at most 2 clip; the sensitivity is that of all releases
         # together, so the curve of the mechanism is that of the whole game
-        budget, moved = Budget(self.epsilon, self.delta), encoder.sensitivity(2 * clip)
+        budget, pattern = Budget(self.epsilon, self.delta), self.pattern(setting, self.every)
+        moved = encoder.sensitivity(2 * clip, *pattern)
         mechanism = gaussian_noise(self.trust, "gradients", budget, moved, clients)
         errors = mechanism.scale * (1.0 if central else sqrt(clients)) * factors.error_by_round()
         off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
@@ -268,7 +274,7 @@ class NoisyFTRL(AlgorithmSpec):
             uploads=Uploads(
                 Gradients,
                 {"gradients": Range(width, -clip, clip) if central else Range.noisy(width)},
-                closing=ANY_CLOSING if central else WAIT_ONLY,
+                closing=ANY_CLOSING if central and pattern[0] == 1 else WAIT_ONLY,
             ),
             broadcasts=Broadcasts(
                 Leader, {"rounds": Planned(schedule), "point": Points(family.domain, width)}

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.convex import Huber
-from hedgerow.core.games import Games
+from hedgerow.core.games import Games, cells_in, cells_of
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Unit
+from hedgerow.core.units import Unit
 
 FAMILY = Huber()  # at the centre, a target of 1 or -1 gives the longest gradient
 
@@ -35,11 +35,11 @@ def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     """The record of a unit pulls in opposite directions; in half of all pairs no other pulls."""
     first = stream(rng, setting) * float(rng.integers(2))
     client, when = int(rng.integers(setting.clients)), int(rng.integers(setting.rounds))
-    rounds = slice(when, when + 1) if isinstance(unit, Event) else slice(None)
-    axis = int(rng.integers(setting.experts))
+    axis, turn = int(rng.integers(setting.experts)), int(rng.integers(3))
     second = first.copy()
-    for records, target in ((first, 1.0), (second, -1.0)):
-        records[rounds, client] = constant(setting, axis, target)[rounds, client]
+    for cell in cells_of(rng, unit, cells_in(setting), (when, client), turn):
+        for records, target in ((first, 1.0), (second, -1.0)):
+            records[cell] = constant(setting, axis, target)[cell]
     return first, second
 
 

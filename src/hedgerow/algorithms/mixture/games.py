@@ -10,11 +10,11 @@ import numpy as np
 
 from hedgerow.core.combination import Combination
 from hedgerow.core.convex import AbsoluteError
-from hedgerow.core.games import Games
+from hedgerow.core.games import Games, cells_in, cells_of
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Person, Unit
+from hedgerow.core.units import Unit
 
 FAMILY = Combination(AbsoluteError(feature_norm=16.0, target=16.0))
 SETTING = Setting(clients=3, experts=4, horizon=12, family=FAMILY)
@@ -55,18 +55,7 @@ def pair(rng: Any, unit: Unit) -> tuple[Array, Array]:
 def _cells(rng: Any, unit: Unit) -> list[tuple[int, int]]:
     rounds, clients = SETTING.rounds, SETTING.clients
     when, who = int(rng.integers(rounds)), int(rng.integers(clients))
-    if isinstance(unit, Event):
-        return [(when, who)]
-    if not isinstance(unit, Person):
-        return [(t, who) for t in range(rounds)]
-    free = [
-        (t, i)
-        for t in range(rounds)
-        for i in range(clients)
-        if (t, i) != (when, who) and (i == who or unit.clients > 1)
-    ]
-    more = rng.permutation(len(free))[: unit.records - 1]
-    return [(when, who), *(free[int(k)] for k in more)]
+    return cells_of(rng, unit, cells_in(SETTING), (when, who), int(rng.integers(3)))
 
 
 def far(rng: Any, setting: Setting) -> Iterator[tuple[Array, Array]]:

@@ -26,7 +26,8 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, SpecTraits
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Client, Unit, covers
+from hedgerow.core.unit_order import covers
+from hedgerow.core.units import Client, Unit
 from hedgerow.core.validate import at_least, check_budget, expect, one_of
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import NoisyMax

@@ -1,13 +1,13 @@
-"""The choices that all walks share: the budget, who reports, trust, the unit; and the certificate.
+"""The choices that all walks share: the budget, who reports, trust; and the certificate.
 
-Every report is mu-GDP by itself (`proofs/walks.md#reports`). A person with k records pays
-sqrt(k) mu, because each record enters its own report.
+Every report is mu-GDP by itself (`proofs/walks.md#reports`). With local trust a person with k
+records pays sqrt(k) mu, because each record enters its own report.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -17,7 +17,6 @@ from hedgerow.algorithms.shared.noisy_reports import gaussian_noise, noisy_repor
 from hedgerow.algorithms.walks import games
 from hedgerow.algorithms.walks.reports import LEAST_SIZE, SIZED_MOVE, NoisyReport
 from hedgerow.core.certificate import (
-    OTHER_CLIENTS,
     Assumption,
     Certificate,
     Channel,
@@ -30,16 +29,15 @@ from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.limits import Range
 from hedgerow.core.losses import Gains
-from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.protecting import protecting
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.record import Record, of_own_expert
-from hedgerow.core.rounding import root_up, round_up
+from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Person, Unit
-from hedgerow.core.validate import at_least, one_of
+from hedgerow.core.units import BY_SIZE, Event, Part, Person, Unit
+from hedgerow.core.validate import one_of
 from hedgerow.privacy.budget import Budget, given_budget
-from hedgerow.privacy.calibrate import gaussian_scale, settled
-from hedgerow.privacy.composition.groups import appearances
-from hedgerow.privacy.curves import GaussianDP, Quoted
+from hedgerow.privacy.curves import Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PROOF = "walks.md"
@@ -51,7 +49,6 @@ UPLOADED = ("NoisyReport.values", "NoisyReport.variance")
 MEANINGS = {
     "mu": "privacy budget in Gaussian DP; inf: no noise",
     "reports": "who reports in a round: each client, one client, or each about its own expert",
-    "appearances": "the most reports that one person enters",
     "sized": "whether noise is scaled by the public size of each client",
     "report_mu": "mu of a single report",
     "report_deviation": "standard deviation of the noise in each number of a report",
@@ -70,7 +67,6 @@ class WalkSpec(AlgorithmSpec):
     delta: float = 1e-6
     reports: ReportModel = "each"
     trust: Trust = "local"
-    appearances: int = 1
     sized: bool = False
 
     def __post_init__(self) -> None:
@@ -86,7 +82,6 @@ class WalkSpec(AlgorithmSpec):
                 raise InvalidValue(f"Expected mu={self.mu!r} > 0 (or inf: no noise).")
         if not 0 < self.delta < 1:
             raise InvalidValue(f"Expected delta={self.delta!r} in (0, 1), for example 1e-6.")
-        at_least("appearances", self.appearances, 1)
         self.budget()  # refuses a wrong one
         if self.trust != "local" and self.reports != "each":
             raise InvalidValue(
@@ -100,10 +95,14 @@ class WalkSpec(AlgorithmSpec):
             )
 
     def budget(self) -> Budget | None:
-        """Return the budget of one person; None if there is no noise."""
+        """Return the budget; None if there is no noise."""
         if self.epsilon is not None:
             return given_budget(self.epsilon, self.delta, None)
         return given_budget(None, None, 1.0 if self.mu is None else self.mu)
+
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        mu = 1.0 if self.mu is None and self.epsilon is None else self.mu
+        return protecting(replace(self, mu=mu), unit, setting)
 
     @property
     def silo(self) -> bool:
@@ -153,33 +152,19 @@ class WalkSpec(AlgorithmSpec):
 
     def noise(self, setting: Setting) -> GaussianNoise | None:
         """Return the noise of one report, or the share of one client; None if there is none."""
-        budget, moved, times = self.budget(), self.sensitivity(setting), self.appearances
+        budget, moved = self.budget(), self.sensitivity(setting)
         if budget is None:
             return None
-        if self.trust == "distributed":  # the records of a person may add up in one sum
-            whole = round_up(Fraction(moved) * times)
-            return gaussian_noise(self.trust, PURPOSE, budget, whole, setting.clients)
-
-        def together(scale: float) -> GaussianDP:
-            return self._together(GaussianNoise(PURPOSE, scale, moved))
-
-        least = root_up(Fraction(gaussian_scale(budget, moved)) ** 2 * times)
-        return GaussianNoise(PURPOSE, settled(least, together, budget), moved)
-
-    def _together(self, noise: GaussianNoise) -> GaussianDP:
-        """Return the curve of all records of one person."""
-        if self.trust == "distributed":
-            return noise.curve  # its sensitivity is that of all records in one sum
-        found = appearances(noise.curve, self.appearances, separate_reports=True)
-        assert isinstance(found, GaussianDP)
-        return found
+        return gaussian_noise(self.trust, PURPOSE, budget, moved, setting.clients)
 
     def protected(self, setting: Setting) -> Unit:
-        """Return what is protected: one record, or a person."""
+        """Return what is protected: one record, or what one person may move in it."""
         record = self._record(setting)
-        if self.appearances == 1 and not self.sized:
-            return Event(record=record)
-        return Person(self.appearances, self.appearances, record=record)
+        return (
+            Part(Person(1, record=record), BY_SIZE, record=record)
+            if self.sized
+            else Event(record=record)
+        )
 
     def _record(self, setting: Setting) -> Record:
         record = setting.family.record
@@ -196,7 +181,7 @@ class WalkSpec(AlgorithmSpec):
             channels = {**dict.fromkeys(UPLOADED, Channel.UPLOADS), **announced}
             reason = "mu is infinite: clients send their records without noise"
             return not_private(reason, channels, self._record(setting))
-        curve, unit = self._together(noise), self.protected(setting)
+        curve, unit = noise.curve, self.protected(setting)
         anchor = {"each": "reports", "slot": "reports", "silo": "silos"}[self.reports]
         return noisy_reports(
             setting=setting,
@@ -206,25 +191,11 @@ class WalkSpec(AlgorithmSpec):
             curve=curve if self.epsilon is None else Quoted(curve, self.delta),
             proof=Proof(PROOF, "sizes" if self.sized else anchor),
             composition="sum",
-            entered=self.appearances,
+            entered=1,
             unit=unit,
-            adjacency=self._adjacency(unit),
-            assumes=self._assumes(unit),
+            adjacency=unit.adjacency(),
+            assumes=frozenset({_public_sizes(unit.record)} if self.sized else ()),
             separate=self.trust == "local",
-        )
-
-    def _assumes(self, unit: Unit) -> frozenset[Assumption]:
-        sizes = {_public_sizes(unit.record)} if self.sized else set[Assumption]()
-        return frozenset({*sizes, OTHER_CLIENTS} if self.appearances > 1 else sizes)
-
-    def _adjacency(self, unit: Unit) -> str:
-        if not self.sized:
-            return unit.adjacency()
-        record = unit.record
-        what = record.name if self.appearances == 1 else record.plural
-        return (
-            f"change what one person contributes to at most {self.appearances} {what} "
-            f"{record.placed}, each {record.charge} by at most 1 / size of its client"
         )
 
     def ranges(self, setting: Setting, noise: GaussianNoise | None) -> dict[str, Range]:

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.games import Games
+from hedgerow.core.games import Cell, Games, cells_of
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, Gains
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import LOSSES, Setting
-from hedgerow.core.units import Event, Person, Unit
+from hedgerow.core.units import Unit
 
 HIGH = (1.0, 0.25, 2.0, 0.5)
 SIZES = np.array([8.0, 20.0, 1.0, 2000.0])
 SILOS = Setting(4, 4, 40, deciders=1, family=Gains(high=HIGH))
 SLOTS = Setting(3, 4, 40, deciders=1)
 GOLDEN = (5**0.5 - 1) / 2
-Cell = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -109,26 +108,10 @@ def _pair(first: Stream, rng: Any, unit: Unit) -> tuple[Stream, Stream]:
     """One record, the records of a person, or all records of a client, moved as far as possible."""
     cells = [(int(t), int(i)) for t, i in np.argwhere(first.reporting)]
     when, who = cells[int(rng.integers(len(cells)))]
-    if isinstance(unit, Event):
-        chosen = [(when, who)]
-    elif isinstance(unit, Person):
-        chosen = [(when, who), *_others(cells, (when, who), unit, rng)]
-    else:
-        chosen = [cell for cell in cells if cell[1] == who]
     records = first.records.copy()
-    for cell in chosen:
+    for cell in cells_of(rng, unit, cells, (when, who), int(rng.integers(3))):
         records[cell] = first.move(cell)
     return first, replace(first, records=records)
-
-
-def _others(cells: list[Cell], at: Cell, person: Person, rng: Any) -> list[Cell]:
-    """The other records of a person: in turn in the same round, at the same client, anywhere."""
-    free = [cell for cell in cells if cell != at and (person.clients > 1 or cell[1] == at[1])]
-    free = [free[i] for i in rng.permutation(len(free))]
-    axis = int(rng.integers(3))
-    if axis < 2:
-        free.sort(key=lambda cell: cell[axis] != at[axis])
-    return free[: person.records - 1]
 
 
 def _far(drawn: Stream, setting: Setting) -> Iterator[tuple[Stream, Stream]]:

@@ -300,9 +300,6 @@ class WalkLeader(WalkSpec):
         "local" (default): every client adds all the noise that protects it. "distributed": every
         client adds a share, and the server sees only the sum of all reports (a simulation of secure
         aggregation; only with reports="each").
-    appearances
-        The most records of one person, at any clients. Default 1. The budget holds for all of them
-        together: with "local" each report has mu / sqrt(appearances).
     sized
         True: the first public number about a client (`side`) is its size, such as its beds, and one
         person moves a number in its record by at most 1 / size. Noise is scaled to that. Sizes
@@ -310,12 +307,12 @@ class WalkLeader(WalkSpec):
 
     Guarantee
     ---------
-    One record of one client in one round is protected with mu, or a person with at most
-    `appearances` records. "local": from every observer, even if all other clients collude. A person
-    who moves from one silo to another changes two records: mu sqrt(2) in all, or mu with
-    appearances=2. "distributed": from every observer if only the sum of the reports is visible and
-    all clients but one keep their noise secret. Proofs: `proofs/walks.md#reports`,
-    `proofs/walks.md#silos`, `proofs/walks.md#sizes`.
+    One record of one client in one round is protected with mu, or with `unit` all that belongs to
+    one person. "local": from every observer, even if all other clients collude; a person with k
+    records has mu if each report has mu / sqrt(k). A person who moves from one silo to another
+    changes two records: `unit=hr.Person(2, clients=2)`. "distributed": from every observer if only
+    the sum of the reports is visible and all clients but one keep their noise secret. Proofs:
+    `proofs/walks.md#reports`, `proofs/walks.md#silos`, `proofs/walks.md#sizes`.
 
     Examples
     --------

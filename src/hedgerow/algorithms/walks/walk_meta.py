@@ -329,9 +329,6 @@ class WalkMeta(WalkSpec):
     trust
         "local" (default): every client adds all the noise that protects it. "distributed": every
         client adds a share, and the server sees only the sum of all reports.
-    appearances
-        The most records of one person, at any clients; the budget holds for all of them together.
-        Default 1.
     sized
         True: noise is scaled to the public size of each client, such as its beds. Default False.
     forecasters
@@ -344,8 +341,8 @@ class WalkMeta(WalkSpec):
 
     Guarantee
     ---------
-    That of `WalkLeader` with the same choices: one record, or a person with at most `appearances`
-    records, is protected with mu from every observer. Proof: `proofs/walk_meta.md#privacy`.
+    That of `WalkLeader` with the same choices: one record, or `unit`, is protected with mu from
+    every observer. Proof: `proofs/walk_meta.md#privacy`.
 
     Examples
     --------

@@ -13,30 +13,30 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.losses import Gains
 from hedgerow.core.replay import Replay
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.privacy.composition.groups import appearances
+from hedgerow.privacy.composition.groups import of_one_person
 
 if TYPE_CHECKING:
     from hedgerow.algorithms.walks.choices import WalkSpec
 
-MORE = 4  # a person with more records than declared has this many times as many
+MORE = 4  # so many records has a person with several
 
 
 def cases(spec: WalkSpec) -> tuple[AuditCase, ...]:
-    """The records of a person as far apart as they can be, and four times as many records.
+    """A record as far from another as it can be, and four records of a person.
 
-    Each group has a null case, the certificate, and too little noise, to be caught. Four times as
-    many records shift the releases by twice the certified mu, and not more.
+    Each group has a null case, the certificate, and too little noise, to be caught. Four
+    records shift the releases by twice the certified mu, and not more.
     """
     if spec.budget() is None:
         return ()
-    none, all_of_them = (_game(spec, spec.appearances, value) for value in (0.0, 1.0))
+    none, all_of_them = (_game(spec, 1, value) for value in (0.0, 1.0))
     found = release_cases(spec.build(none.setting), none, all_of_them)
     if spec.trust == "distributed":  # more records at several clients add up in one sum
         return found
-    none, more = (_game(spec, MORE * spec.appearances, value) for value in (0.0, 1.0))
+    none, more = (_game(spec, MORE, value) for value in (0.0, 1.0))
     algorithm = spec.build(none.setting)
-    curve = appearances(algorithm.certificate.server.curve, MORE, separate_reports=True)
-    text = f", {MORE} times as many records"
+    curve = of_one_person(algorithm.certificate.server.curve, MORE, separate_reports=True)
+    text = f", {MORE} records"
     return (*found, *release_cases(with_curve(algorithm, curve), none, more, of=text))
 
 

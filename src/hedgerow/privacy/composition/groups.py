@@ -235,7 +235,7 @@ def _chains(lines: Values, offsets: Values, count: int, found: Values) -> tuple[
     return total + size * count * 2.0**-52, raised
 
 
-def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) -> PrivacyCurve:
+def of_one_person(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) -> PrivacyCurve:
     """The curve of a person with at most k records.
 
     This is `group(curve, k)`, or less if every record has its own report. Separate reports compose:
@@ -255,8 +255,8 @@ def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) 
 
     Examples
     --------
-    >>> from hedgerow.privacy import GaussianDP, appearances
-    >>> appearances(GaussianDP(0.5), 4, separate_reports=True), appearances(GaussianDP(0.5), 4)
+    >>> from hedgerow.privacy import GaussianDP, of_one_person
+    >>> of_one_person(GaussianDP(0.5), 4, separate_reports=True), of_one_person(GaussianDP(0.5), 4)
     (GaussianDP(mu=1.0), GaussianDP(mu=2.0))
     """
     at_least("k", k, 1)
@@ -276,7 +276,9 @@ def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) 
         case ApproximateDP(epsilon, delta):
             all_reports = ApproximateDP(_times(k, epsilon), min(1.0, _times(k, delta)))
         case Quoted():
-            all_reports = Quoted(appearances(curve.curve, k, separate_reports=True), curve.at_delta)
+            all_reports = Quoted(
+                of_one_person(curve.curve, k, separate_reports=True), curve.at_delta
+            )
         case _:
             all_reports = group(curve, k)
     return all_reports
@@ -305,7 +307,7 @@ def of_records(certificate: Certificate, guarantee: Guarantee, k: int) -> Privac
     unit = guarantee.unit
     if k != 1 and not isinstance(unit, Event):
         raise InvalidValue(f"Expected k={k!r} to be 1: the unit is {unit.words()}.")
-    return appearances(guarantee.curve, k, separate_reports=certificate.separate)
+    return of_one_person(guarantee.curve, k, separate_reports=certificate.separate)
 
 
 def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
@@ -313,7 +315,7 @@ def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
 
     Each run has fresh noise, and has this curve whatever the earlier runs released. Exact for pure
     (the sum, `proofs/composition.md#pure-sum`), bounded-range, Gaussian and zero-concentrated
-    guarantees (`groups.appearances`, where a run is a report). For every other curve the quoted
+    guarantees (`groups.of_one_person`, where a run is a report). For every other curve the quoted
     (epsilon, delta) is added.
 
     >>> repeated(PureDP(0.5), 3), repeated(GaussianDP(0.5), 4)
@@ -330,13 +332,13 @@ def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
         case AdaptiveBoundedRange(width, steps):
             total = AdaptiveBoundedRange(width, steps * runs)
         case GaussianDP() | ZeroConcentratedDP() | BoundedRange():
-            total = appearances(curve, runs, separate_reports=True)
+            total = of_one_person(curve, runs, separate_reports=True)
         case Quoted(
             curve=AdaptiveBoundedRange() | BoundedRange() | GaussianDP() | ZeroConcentratedDP()
         ):
             total = Quoted(repeated(curve.curve, runs), curve.at_delta)
         case _:
-            total = appearances(ApproximateDP(*curve.stated()), runs, separate_reports=True)
+            total = of_one_person(ApproximateDP(*curve.stated()), runs, separate_reports=True)
     return total
 
 

@@ -17,10 +17,10 @@ class Curve:
     """A curve of one record, which gives the curve of several."""
 
     def of_records(self, count: int, separate: bool, at_delta: float = 0.0) -> PrivacyCurve:
-        from hedgerow.privacy.composition.groups import appearances
+        from hedgerow.privacy.composition.groups import of_one_person
 
         curve: Any = self
-        return appearances(curve, count, separate_reports=separate)
+        return of_one_person(curve, count, separate_reports=separate)
 
 
 class Composed(Curve, ABC):

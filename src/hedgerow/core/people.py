@@ -1,0 +1,51 @@
+"""People behind records: how often each was seen, under ids that appear in no message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+
+from hedgerow.core.errors import InvalidValue
+
+LONGEST_ID = 4096  # bits of a whole number; Python writes longer ones slowly, or not at all
+Who = int | str | np.integer[Any]
+
+
+@dataclass
+class People:
+    """How often every person was added, and in which round last. Messages show no ids.
+
+    Ids are kept as text, so 1 and "1" are one person. Nothing else is merged but equal forms of one
+    text (Unicode NFC): "01", " 1" and "a" are not "1" and "A".
+    """
+
+    most: int
+    apart: int
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def check(self, who: Who, now: int) -> str:
+        """Return the id under which a person is kept; refuse more than was declared."""
+        if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
+            raise InvalidValue("Expected who= to be a whole number or a text.")
+        if isinstance(who, int) and who.bit_length() > LONGEST_ID:
+            raise InvalidValue(f"Expected who= to have at most {LONGEST_ID} bits. Give it as text.")
+        person = normalize("NFC", str(who))
+        count, last = self.seen.get(person, (0, -self.apart))
+        if count >= self.most:
+            raise InvalidValue(
+                f"This person was already added {self.most} times, the most that was "
+                "declared (unit=). Nothing was published."
+            )
+        if now - last < self.apart:
+            raise InvalidValue(
+                f"This person was added less than {self.apart} rounds ago, the least "
+                "distance that was declared (unit=). Nothing was published."
+            )
+        return person
+
+    def add(self, person: str, now: int) -> None:
+        """Keep that a person was added."""
+        self.seen[person] = (self.seen.get(person, (0, 0))[0] + 1, now)

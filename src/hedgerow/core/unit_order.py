@@ -1,0 +1,84 @@
+"""Which unit covers which, and how many changes of one make a change of another."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+
+from hedgerow.core.units import Client, Event, Part, Person, Unit, Window
+
+
+def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
+    """Whether every change that `other` allows is one that `unit` allows.
+
+    If it does, a guarantee for `unit` holds for `other` too. The answer is True only where this is
+    known: a declared part covers no whole, a record that is one of several covers no whole, and
+    where something of a record is public, only the rest of it is covered.
+
+    >>> covers(Person(3, 3), Event()), covers(Event(), Client()), covers(Client(), Person(9))
+    (True, False, True)
+    >>> covers(Part(Person(1), 1e-6), Event())
+    False
+    """
+    if isinstance(unit, Part) or isinstance(other, Part):
+        return (
+            isinstance(unit, Part)
+            and isinstance(other, Part)
+            and (unit.record.charge, unit.record.bounds)
+            == (other.record.charge, other.record.bounds)
+            and (unit.moves == other.moves or unit.least >= other.most)
+            and covers(unit.of, other.of, horizon)
+        )
+    own, theirs = _known(unit), _known(other)
+    if own is None or theirs is None or unit.record.each not in (1, other.record.each):
+        return False
+    if unit.record.public not in ("", other.record.public):
+        return False
+    if theirs[0] == 1:
+        return True
+    if isinstance(unit, Window) and isinstance(other, Person):
+        return other.clients == 1 and unit.rounds >= horizon
+    if isinstance(other, Client):
+        theirs = (horizon * other.record.each, 1, 1)
+    apart = own[2] <= theirs[2]
+    whole = isinstance(unit, Client)  # of any size, also without a horizon
+    return (whole or own[0] >= theirs[0]) and own[1] >= theirs[1] and apart
+
+
+def steps(unit: Unit, other: Unit, horizon: float = inf) -> int | None:
+    """How many changes that `unit` allows make any one that `other` allows; None: not known.
+
+    So many records or persons of a study, at most, does an account in `other` pay for.
+
+    >>> steps(Event(), Person(24)), steps(Window(7), Window(15)), steps(Person(8), Person(24, 2))
+    (24, 3, 24)
+    >>> steps(Event(), Client(), horizon=56), steps(Part(Person(1), 0.5), Event())
+    (56, None)
+    """
+    if covers(unit, other, horizon):
+        return 1
+    own, theirs = _known(unit), _known(other)
+    if own is None or theirs is None or unit.record.public not in ("", other.record.public):
+        return None
+    if other.record.each not in (1, unit.record.each):
+        return None
+    each = unit.record.each if other.record.each == 1 else 1  # records of the study in one of ours
+    rounds = horizon if isinstance(other, Client) else getattr(other, "rounds", inf)
+    rounds = min(rounds, horizon)  # a study has no more
+    most = min(theirs[0], theirs[1] * rounds * other.record.each) * each
+    match unit:
+        case Client():
+            found = theirs[1]
+        case Window() if isinstance(other, Client | Window):
+            found = -(-rounds // unit.rounds)
+        case Window():
+            found = most
+        case _ if own[1] >= theirs[1] and own[2] <= theirs[2]:
+            found = -(-most // own[0])
+        case _:
+            found = most
+    return int(found) if isfinite(found) else None
+
+
+def _known(unit: Unit) -> tuple[float, float, float] | None:
+    """The shape of a unit of this file: a subclass may be about less."""
+    return unit.shape if type(unit) in (Event, Person, Window, Client) else None
