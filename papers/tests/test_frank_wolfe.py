@@ -13,7 +13,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.audits.cases.releases import less_noise
-from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.contracts.suite import examine as contract
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, OnSimplex, SquaredError
@@ -440,14 +440,14 @@ def test_the_excess_of_a_phase() -> None:
 def test_the_certificate_is_attained_and_a_record_in_two_batches_is_caught() -> None:
     """One record reveals all of its epsilon at a root, and more in two batches."""
     _, whole, *_, again = cases_of("frank_wolfe", FrankWolfe(trust="local"))
-    rows = [AuditRow(case, examine(case)) for case in (whole, again)]
+    rows = [AuditRow(case, attack(case)) for case in (whole, again)]
     assert [row.verdict for row in rows] == ["holds", "violated"]
     assert rows[0].finding.epsilon == pytest.approx(1.0, abs=1e-9)
 
 
 def test_two_huber_losses_show_that_the_printed_choice_costs_more() -> None:
     *_, certified, claimed = cases_of(PRINTED, FedDPOPEStoch(trust="central"))
-    row = AuditRow(claimed, examine(claimed))
+    row = AuditRow(claimed, attack(claimed))
     assert (row.verdict, row.certified) == ("violated", 4.0)
     assert certified.certified == PureDP(8.0)
 
@@ -472,14 +472,14 @@ ALL: dict[str, Mapping[str, Any]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("form", ALL)
 def test_every_audit_has_the_expected_verdict(form: str) -> None:
-    rows = [AuditRow(c, examine(c)) for c in cases_of("frank_wolfe", FrankWolfe(**ALL[form]))]
+    rows = [AuditRow(c, attack(c)) for c in cases_of("frank_wolfe", FrankWolfe(**ALL[form]))]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("trust", ["central", "local"])
 def test_every_audit_of_the_printed_noise_has_the_expected_verdict(trust: Any) -> None:
-    rows = [AuditRow(c, examine(c)) for c in cases_of(PRINTED, FedDPOPEStoch(trust=trust))]
+    rows = [AuditRow(c, attack(c)) for c in cases_of(PRINTED, FedDPOPEStoch(trust=trust))]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.potential import Potential
-from hedgerow.audits.runner import AuditRow, cases_of
-from hedgerow.audits.runner import examine as audit
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -79,7 +78,7 @@ def test_nothing_is_sent_after_the_last_switch() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
 def test_every_audit_verdict_of_the_potential_is_the_expected_one(delta: float) -> None:
     cases = cases_of("asi2023_potential", AsiPotential(delta=delta))
-    rows = [AuditRow(case, audit(case)) for case in cases]
+    rows = [AuditRow(case, attack(case)) for case in cases]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert {row.verdict for row in rows} == {"holds", "violated"}
     (worst,) = (row for row in rows if row.case.name.startswith("worst transcript"))

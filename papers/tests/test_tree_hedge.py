@@ -11,7 +11,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.audits.runner import AuditRow, examine
+from hedgerow.audits.runner import AuditRow, attack
 from hedgerow.contracts import suite
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
@@ -129,7 +129,7 @@ def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_audits_reach_the_certificate_and_catch_a_fifth_less_noise(delta: float) -> None:
-    rows = [AuditRow(case, examine(case)) for case in cases(TreeHedge(delta=delta))]
+    rows = [AuditRow(case, attack(case)) for case in cases(TreeHedge(delta=delta))]
     assert [row.verdict for row in rows] == ["holds", "holds", "violated", "violated"]
     shown = rows[1].finding.epsilon
     assert shown is not None

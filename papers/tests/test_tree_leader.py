@@ -14,8 +14,7 @@ from hedgerow.algorithms.correlated.silo_games import RANGES
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.runner import AuditRow
-from hedgerow.audits.runner import examine as attack
+from hedgerow.audits.runner import AuditRow, attack
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise

@@ -23,7 +23,7 @@ from hedgerow.algorithms.gradient.phased_gradient import (
 )
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.audits.cases import ball as cases
-from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.contracts.suite import examine as keeps
 from hedgerow.core.noise import NoNoise, SeededNoise
@@ -521,7 +521,7 @@ def test_the_density_of_euclidean_noise_integrates_to_one_and_loses_epsilon() ->
 
 
 def rows_of(name: str, spec: Any) -> dict[str, AuditRow]:
-    return {case.name: AuditRow(case, examine(case)) for case in cases_of(name, spec)}
+    return {case.name: AuditRow(case, attack(case)) for case in cases_of(name, spec)}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

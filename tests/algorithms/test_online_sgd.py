@@ -17,7 +17,7 @@ from hedgerow.algorithms.learning.measures import Contradicted
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.rounds import LocalRound, _compiled, round_sensitivity
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
-from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import NoNoise
@@ -249,7 +249,7 @@ def test_what_is_declared_of_a_model_must_hold_where_local_steps_go() -> None:
 @pytest.mark.long
 def test_an_audit_catches_the_published_sensitivity() -> None:
     (case,) = (c for c in cases_of("online_sgd", hr.OnlineSGD()) if c.name == PUBLISHED)
-    row = AuditRow(case, examine(case))
+    row = AuditRow(case, attack(case))
     assert row.verdict == "violated"
     assert row.finding.epsilon is not None
     assert row.finding.epsilon > 3 * row.certified
@@ -258,7 +258,7 @@ def test_an_audit_catches_the_published_sensitivity() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("choices", [{}, {"trust": "central"}, {"trust": "distributed"}])
 def test_every_verdict_of_the_audit_is_the_expected_one(choices: Any) -> None:
-    rows = [AuditRow(c, examine(c)) for c in cases_of("online_sgd", hr.OnlineSGD(**choices))]
+    rows = [AuditRow(c, attack(c)) for c in cases_of("online_sgd", hr.OnlineSGD(**choices))]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows]
 
 

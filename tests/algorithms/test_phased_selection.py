@@ -31,8 +31,7 @@ from hedgerow.algorithms.phases.random_prefix import (
 )
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.audits.cases.blocks import less_block_noise, open_blocks, overlapping
-from hedgerow.audits.runner import AuditRow, cases_of
-from hedgerow.audits.runner import examine as audit
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Channel, Observer
@@ -345,7 +344,7 @@ def test_noise_without_a_proven_bound_is_refused() -> None:
     ],
 )
 def test_exact_audits_reach_the_certificate_and_catch_every_bug(spec: Any) -> None:
-    rows = [AuditRow(case, audit(case)) for case in cases_of(ALGORITHMS.name_of(spec), spec)]
+    rows = [AuditRow(case, attack(case)) for case in cases_of(ALGORITHMS.name_of(spec), spec)]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     shown = {row.case.name: row.finding.epsilon or 0.0 for row in rows}
     assert shown["worst transcript"] == pytest.approx(spec.epsilon, rel=0.02)

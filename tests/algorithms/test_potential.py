@@ -13,8 +13,7 @@ from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.audits.runner import AuditRow, cases_of
-from hedgerow.audits.runner import examine as audit
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -250,7 +249,7 @@ def test_more_budget_is_better_where_equal_epochs_were_worse() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
 def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
     cases = cases_of("potential", Potential(delta=delta))
-    rows = [AuditRow(case, audit(case)) for case in cases]
+    rows = [AuditRow(case, attack(case)) for case in cases]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert {row.verdict for row in rows} == {"holds", "violated"}
     worst = [row for row in rows if row.case.name.startswith("worst transcript")]

@@ -21,8 +21,7 @@ from hedgerow.algorithms.mixture.roles import (
     Learning,
     Weights,
 )
-from hedgerow.audits.runner import AuditRow, cases_of
-from hedgerow.audits.runner import examine as audited
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts import views
 from hedgerow.contracts.outcome import BrokenContract
 from hedgerow.core.certificate import Observer
@@ -166,7 +165,7 @@ def test_the_certificate_protects_the_target_from_everybody() -> None:
 def test_audits_come_out_as_expected() -> None:
     """Also the planted bugs: less noise, and a target that is answered in two rounds."""
     found = cases_of("private_mixture", PrivateMixture())
-    rows = [AuditRow(case, audited(case)) for case in found]
+    rows = [AuditRow(case, attack(case)) for case in found]
     assert [row.verdict for row in rows] == [case.expected for case in found]
     assert [row.verdict for row in rows].count("violated") == 3
 

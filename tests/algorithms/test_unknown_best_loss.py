@@ -17,8 +17,7 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.audits.runner import AuditRow, cases_of
-from hedgerow.audits.runner import examine as audit
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -186,7 +185,7 @@ def test_the_bound_on_false_alarms_covers_noise_on_the_lattice(sparse_epsilon: f
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
-    rows = [AuditRow(case, audit(case)) for case in cases_of("doubling", Doubling(delta=delta))]
+    rows = [AuditRow(case, attack(case)) for case in cases_of("doubling", Doubling(delta=delta))]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert {row.verdict for row in rows} == {"holds", "violated"}
     worst = next(row for row in rows if row.case.name == "worst transcript, two epochs")

@@ -14,7 +14,7 @@ import hedgerow as hr
 from hedgerow.algorithms.phases.vote_selection import Likelihood, error_at_least
 from hedgerow.audits.cases.parts import all_transcripts
 from hedgerow.audits.cases.votes import Loud, Uncut
-from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import examine as contract
 from hedgerow.core.protocol import Algorithm
 from hedgerow.privacy import NoisyMax
@@ -47,7 +47,7 @@ def test_no_client_is_told_from_any_other_with_all_its_data(scores: Any) -> None
 @pytest.mark.parametrize("form", [{}, {"scores": "vote"}, {"choices": (2, 9, 40)}])
 def test_attacks_reach_the_certificate_and_bugs_are_caught(form: Any) -> None:
     spec = hr.VoteSelection(**form)
-    rows = [AuditRow(case, examine(case)) for case in cases_of("vote_selection", spec)]
+    rows = [AuditRow(case, attack(case)) for case in cases_of("vote_selection", spec)]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     found = rows[1].finding.epsilon
     assert found is not None

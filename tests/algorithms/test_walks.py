@@ -14,8 +14,7 @@ import hedgerow as hr
 from hedgerow.algorithms.walks.reports import MOST_SIZE, Reporter
 from hedgerow.algorithms.walks.walk_leader import WalkLeader, regret_bound
 from hedgerow.audits.cases.walks import cases
-from hedgerow.audits.runner import AuditRow
-from hedgerow.audits.runner import examine as attack
+from hedgerow.audits.runner import AuditRow, attack
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
 from hedgerow.core.block import Side
 from hedgerow.core.environment import Feature, Traits

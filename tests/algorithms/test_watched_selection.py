@@ -14,8 +14,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.watch.block_selection import best_length, tracking_regret
 from hedgerow.algorithms.watch.server import RunServer, message, watched
-from hedgerow.audits.runner import AuditRow, cases_of
-from hedgerow.audits.runner import examine as audit
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm
@@ -151,7 +150,7 @@ def test_no_batch_or_run_is_too_long_for_exact_sums(clients: int) -> None:
 @pytest.mark.parametrize("name", ["watched_selection", "block_selection"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_audits_give_the_expected_verdicts(name: str, epsilon: float) -> None:
-    rows = [AuditRow(c, audit(c)) for c in cases_of(name, hr.ALGORITHMS[name](epsilon=epsilon))]
+    rows = [AuditRow(c, attack(c)) for c in cases_of(name, hr.ALGORITHMS[name](epsilon=epsilon))]
     assert all(row.passed for row in rows), [row.case.name for row in rows if not row.passed]
     worst = next(row for row in rows if row.case.name == "worst transcript")
     assert worst.finding.epsilon is not None

@@ -17,7 +17,7 @@ from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.case import WHOLE
 from hedgerow.audits.registry import AUDITS
-from hedgerow.audits.runner import AuditRow, cases_of, examine, tightest
+from hedgerow.audits.runner import AuditRow, attack, cases_of, tightest
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow_papers.gao2024.fed_svt import FedSVT
@@ -43,7 +43,7 @@ FIELDS = {
 
 
 def rows_of(spec: SparseVector | FedSVT) -> list[AuditRow]:
-    return [AuditRow(case, examine(case)) for case in cases_of(ALGORITHMS.name_of(spec), spec)]
+    return [AuditRow(case, attack(case)) for case in cases_of(ALGORITHMS.name_of(spec), spec)]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -100,15 +100,14 @@ def test_certificates_are_nearly_attained(form: str) -> None:
 @pytest.mark.parametrize("form", [form for form in FORMS if form.split(",")[0] in AUDITS])
 def test_every_audit_catches_what_it_plants_and_a_fifth_less_noise(form: str) -> None:
     cases = cases_of(form.split(",", maxsplit=1)[0], FORMS[form])
-    rows = [AuditRow(case, examine(case)) for case in cases]
+    rows = [AuditRow(case, attack(case)) for case in cases]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert any("four fifths of the" in case.name for case in cases)
 
 
 def test_a_trusted_running_leader_with_a_fifth_less_noise_is_caught() -> None:
     verdicts = [
-        AuditRow(case, examine(case)).verdict
-        for case in cases_of("running_leader", RunningLeader())
+        AuditRow(case, attack(case)).verdict for case in cases_of("running_leader", RunningLeader())
     ]
     assert verdicts == ["holds", "holds", "violated", "violated"]
 
@@ -137,7 +136,7 @@ def test_rows_say_what_is_audited() -> None:
     """A part of the certificate, or a louder game than the user's, is never shown as the whole."""
     asked = SparseVector(epsilon=1.0, best_loss=3.0)
     rows = {
-        case.name: AuditRow(case, examine(replace(case, runs=0))).to_dict()
+        case.name: AuditRow(case, attack(replace(case, runs=0))).to_dict()
         for case in cases_of("sparse_vector", asked)
     }
     whole, part, loud = (rows[name] for name in ("worst transcript", "many belows", "one switch"))
@@ -165,7 +164,7 @@ def test_an_observer_who_does_not_see_just_broadcasts_is_refused(observer: Obser
     with pytest.raises(
         InvalidValue, match=f"Expected observer='{observer.value}' .* to see broadcasts"
     ):
-        examine(case)
+        attack(case)
 
 
 def test_an_audit_that_cannot_fail_is_refused() -> None:

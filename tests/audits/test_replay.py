@@ -16,7 +16,7 @@ from hedgerow.audits.cases.parts import all_transcripts, favour_expert_0
 from hedgerow.audits.cases.releases import expert_pairs, less_noise, release_cases, worst_pair
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.replay import Loss, loss_of, loss_of_all
-from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, Observer
 from hedgerow.core.environment import Environment
@@ -37,7 +37,7 @@ EXACT = "exact releases"
 
 
 def row_of(case: AuditCase, seed: int = 0) -> AuditRow:
-    return AuditRow(case, examine(case, seed))
+    return AuditRow(case, attack(case, seed))
 
 
 def losses(algorithm: Algorithm, changed: int, runs: int, observer: Any = Observer.SERVER) -> Any:
@@ -270,7 +270,7 @@ def test_broadcast_releases_are_seen_and_the_own_noise_of_the_server_hides_nothi
     assert [row.verdict for row in rows] == ["holds", "holds", "violated", "violated"]
     wrong = replace(rows[1].case, claim="the server's own noise", observer=Observer.SERVER)
     with pytest.raises(InvalidValue, match=r"the server sees Report\.losses, which depends on"):
-        examine(wrong)
+        attack(wrong)
 
 
 # What cannot be replayed is refused.
@@ -334,7 +334,7 @@ class Scaling(Walker):
 def test_a_run_that_cannot_be_replayed_is_refused(client: Any, why: str) -> None:
     case = case_of(local_leader("gaussian", 1.0, ONE, client))
     with pytest.raises(InvalidValue, match=f"local_leader cannot be replayed: .*({why})"):
-        examine(case)
+        attack(case)
 
 
 # Cases
@@ -370,13 +370,13 @@ def test_any_environment_can_be_audited() -> None:
     )
     other = replace(case, algorithm=likelihood, method="exact ratio", observer=Observer.PEER)
     with pytest.raises(InvalidValue, match=r"Expected arrays of losses .* got Game"):
-        examine(other)
+        attack(other)
     recorded = PhasedSelection().build(Setting(2, 3, 5))
     first, second = favour_expert_0(Setting(2, 3, 5), 4)
     curve, sent = recorded.certificate.peer.curve, all_transcripts(recorded, first)
     plain = AuditCase("c", WHOLE, recorded, curve, first, second, sent, runs=200)
     wrapped = replace(plain, first=RecordedArray(first), second=RecordedArray(second))
-    assert examine(plain) == examine(wrapped)
+    assert attack(plain) == attack(wrapped)
 
 
 def test_the_null_case_may_be_an_environment() -> None:

@@ -108,7 +108,7 @@ class AuditRow:
         return None
 
 
-def examine(case: AuditCase, seed: int = 0, *, drawn: bool = True) -> Finding:
+def attack(case: AuditCase, seed: int = 0, *, drawn: bool = True) -> Finding:
     """Apply the method of the case.
 
     With exact releases the attacker sees all that is released. With an exact ratio it sees
@@ -236,14 +236,14 @@ def audit_rows(name: str, spec: AlgorithmSpec, progress: Callable[[str], None]) 
     rows: list[AuditRow] = []
     for case in cases_of(name, spec):
         progress(f"auditing: {case.name} ({case.method})")
-        rows.append(AuditRow(case, examine(case)))
+        rows.append(AuditRow(case, attack(case)))
     return rows
 
 
 def tightest(name: str, spec: AlgorithmSpec) -> AuditRow:
     """The case in which most of a whole certificate is shown."""
     rows = [
-        AuditRow(case, examine(case, drawn=False))
+        AuditRow(case, attack(case, drawn=False))
         for case in cases_of(name, spec)
         if case.expected == "holds" and case.claim in (WHOLE, RELEASES)
     ]

@@ -98,7 +98,7 @@ def reproduce(
         if not json:
             _show(outcome, experiments[name].title, experiments[name].claim)
 
-    side_by_side(names, workers, here, partial(_elsewhere, quick or all_), done)
+    side_by_side(names, workers, here, partial(_reproduce_in_worker, quick or all_), done)
     outcomes = [found[name] for name in names]
     if json:
         print_json({"experiments": [outcome.to_dict() for outcome in outcomes]})
@@ -115,7 +115,7 @@ def _of_state(experiment: Experiment, state: str | None) -> Experiment:
     return experiment.of_state(state)
 
 
-def _elsewhere(quick: bool, name: str) -> Outcome:
+def _reproduce_in_worker(quick: bool, name: str) -> Outcome:
     """The outcome of a registered experiment, in a separate process."""
     return run_experiment(EXPERIMENTS[name], quick=quick, out=None, workers=1)
 

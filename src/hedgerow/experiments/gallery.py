@@ -132,7 +132,7 @@ def exhibits(
             progress(name, "done", len(shown), len(experiments))
 
     try:
-        elsewhere = partial(_elsewhere, quick, tuple(options))
+        elsewhere = partial(_exhibit_in_worker, quick, tuple(options))
         side_by_side(list(experiments), workers, here, elsewhere, done)
     except KeyboardInterrupt as stop:
         ready = sum(bool(exhibit.pictures) for exhibit in shown.values())
@@ -145,6 +145,6 @@ def exhibits(
     return [shown[name] for name in experiments]
 
 
-def _elsewhere(quick: bool, options: Sequence[str], name: str) -> Exhibit:
+def _exhibit_in_worker(quick: bool, options: Sequence[str], name: str) -> Exhibit:
     """The exhibit of a registered experiment, in a separate process."""
     return exhibit(name, EXPERIMENTS[name], quick=quick, workers=1, options=options)

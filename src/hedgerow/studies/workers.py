@@ -92,7 +92,7 @@ def run_in_executor(
     The plugins are loaded where a task runs, before the function is unpickled.
     """
     written = pickle.dumps(function)
-    futures = {executor.submit(_elsewhere, plugins, written, *task): task for task in tasks}
+    futures = {executor.submit(_run_in_worker, plugins, written, *task): task for task in tasks}
     try:
         for future in as_completed(futures):
             done(futures[future], future.result())
@@ -101,7 +101,7 @@ def run_in_executor(
             future.cancel()
 
 
-def _elsewhere(plugins: Sequence[str], written: bytes, *task: Any) -> Any:
+def _run_in_worker(plugins: Sequence[str], written: bytes, *task: Any) -> Any:
     load_plugins(plugins)
     return pickle.loads(written)(*task)
 

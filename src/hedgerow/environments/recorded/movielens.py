@@ -166,11 +166,11 @@ def load(unrated: str) -> Array:
     A file is read once in a process, and again when it has changed.
     """
     path = locate()
-    return _load(path, path.stat().st_mtime_ns, unrated)
+    return _losses(path, path.stat().st_mtime_ns, unrated)
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: int, unrated: str) -> Array:
+def _losses(path: Path, changed: int, unrated: str) -> Array:
     return user_losses(
         read_derived(path) if path.suffix == ".npz" else read_official(path), unrated
     )
