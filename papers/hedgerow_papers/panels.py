@@ -88,6 +88,45 @@ def plot_panels(
     figure.savefig(path, dpi=150)
 
 
+def plot_sweeps(
+    panels: Mapping[str, tuple[str, Mapping[str, Mapping[float, Estimate]]]],
+    path: Path,
+    title: str,
+    value: str,
+    note: str,
+) -> None:
+    """Draw one panel for each heading: what is varied, and a curve with bars for each label."""
+    figure = Figure(figsize=(4.4 * len(panels) + 2.4, 4.8), layout="constrained")
+    head(figure, title)
+    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    labels = dict.fromkeys(label for _, curves in panels.values() for label in curves)
+    colours, lines = shades(labels), {}
+    bars = {
+        heading: {
+            label: [Bar.of(x, found[x]) for x in sorted(found)] for label, found in some.items()
+        }
+        for heading, (_, some) in panels.items()
+    }
+    limits = span([bar for some in bars.values() for each in some.values() for bar in each], ())
+    for axes, (heading, (varied, _)) in zip(row, panels.items(), strict=True):
+        tidy(axes)
+        axes.set_title(heading, fontsize=10)
+        axes.set_xlabel(varied)
+        axes.set_xscale("log")
+        places = sorted({bar.place for each in bars[heading].values() for bar in each})
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.minorticks_off()
+        for label, some in bars[heading].items():
+            lines[label], _ = draw_bars(axes, some, limits, colour=colours[label])
+    set_span(row[0], limits)
+    row[0].set_ylabel(value)
+    figure.legend(
+        [lines[label] for label in labels], list(labels), loc="outside right center", frameon=False
+    )
+    footnote(figure, note)
+    figure.savefig(path, dpi=150)
+
+
 def plot_contests(
     contests: Sequence[Contest], path: Path, title: str, parameter: str, value: str, note: str
 ) -> None:
