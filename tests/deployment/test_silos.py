@@ -30,6 +30,7 @@ def study(
     choices: dict[str, Any] = {"mu": "1", "reports": "silo", "sized": sized}
     return small_study(
         place,
+        unit="part:1/size",
         clients=SILOS.clients,
         experts=SILOS.experts,
         horizon=ROUNDS,

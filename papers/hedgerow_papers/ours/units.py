@@ -42,7 +42,7 @@ CLIENT = "client"
 
 
 def entries(epsilon: float, rounds: int) -> tuple[Entry, ...]:
-    """Every unit that a game of so many rounds can hold, beside no privacy and no data."""
+    """Every unit that a game of this length can hold, beside no privacy and no data."""
     held = {
         name: unit
         for name, unit in DIVIDING.items()

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check that a run, statement or ledger is as written.",
     ),
     "serve": ("serve:serve", "Serve a study to clients in other organisations."),
+    "people": ("people:people", "Count the people behind a file, to say what to protect."),
     "client": ("client:CLIENT", "Take part in a study, within the budget of a data set."),
     "launch": ("launch:launch", "Try a deployment: server and clients on this machine."),
 }

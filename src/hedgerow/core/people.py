@@ -14,13 +14,24 @@ LONGEST_ID = 4096  # bits of a whole number; Python writes longer ones slowly, o
 Who = int | str | np.integer[Any]
 
 
+def identified(who: Who) -> str:
+    """The id under which a person is kept.
+
+    It is a text, so 1 and "1" are one person. Nothing else is merged but equal forms of one text
+    (Unicode NFC): "01", " 1" and "a" are not "1" and "A".
+    """
+    if isinstance(who, bool) or not isinstance(who, int | str | np.integer) or who == "":
+        raise InvalidValue("Expected the id of a person to be a whole number or a text.")
+    if isinstance(who, int) and who.bit_length() > LONGEST_ID:
+        raise InvalidValue(
+            f"Expected the id of a person to have at most {LONGEST_ID} bits. Give it as text."
+        )
+    return normalize("NFC", str(who))
+
+
 @dataclass
 class People:
-    """How often every person was added, and in which round last. Messages show no ids.
-
-    Ids are kept as text, so 1 and "1" are one person. Nothing else is merged but equal forms of one
-    text (Unicode NFC): "01", " 1" and "a" are not "1" and "A".
-    """
+    """How often every person was added, and in which round last. Messages show no ids."""
 
     most: int
     apart: int
@@ -28,11 +39,7 @@ class People:
 
     def check(self, who: Who, now: int) -> str:
         """Return the id under which a person is kept; refuse more than was declared."""
-        if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
-            raise InvalidValue("Expected who= to be a whole number or a text.")
-        if isinstance(who, int) and who.bit_length() > LONGEST_ID:
-            raise InvalidValue(f"Expected who= to have at most {LONGEST_ID} bits. Give it as text.")
-        person = normalize("NFC", str(who))
+        person = identified(who)
         count, last = self.seen.get(person, (0, -self.apart))
         if count >= self.most:
             raise InvalidValue(

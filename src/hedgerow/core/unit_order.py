@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, isfinite
 
-from hedgerow.core.units import Client, Event, Part, Person, Unit, Window
+from hedgerow.core.units import BY_SIZE, Client, Event, Part, Person, Unit, Window
 
 
 def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
@@ -19,15 +19,10 @@ def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
     >>> covers(Part(Person(1), 1e-6), Event())
     False
     """
-    if isinstance(unit, Part) or isinstance(other, Part):
-        return (
-            isinstance(unit, Part)
-            and isinstance(other, Part)
-            and (unit.record.charge, unit.record.bounds)
-            == (other.record.charge, other.record.bounds)
-            and (unit.moves == other.moves or unit.least >= other.most)
-            and covers(unit.of, other.of, horizon)
-        )
+    if isinstance(unit, Part) and isinstance(other, Part):
+        scale = unit.record.bounds == other.record.bounds  # of losses or of gains
+        larger = unit.moves == BY_SIZE == other.moves or (scale and unit.least >= other.most)
+        return larger and covers(unit.of, other.of, horizon)
     own, theirs = _known(unit), _known(other)
     if own is None or theirs is None or unit.record.each not in (1, other.record.each):
         return False
@@ -47,7 +42,7 @@ def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
 def steps(unit: Unit, other: Unit, horizon: float = inf) -> int | None:
     """How many changes that `unit` allows make any one that `other` allows; None: not known.
 
-    So many records or persons of a study, at most, does an account in `other` pay for.
+    An account in `other` pays for that many records or persons of a study, at most.
 
     >>> steps(Event(), Person(24)), steps(Window(7), Window(15)), steps(Person(8), Person(24, 2))
     (24, 3, 24)

@@ -8,22 +8,25 @@ less than the unit of the account, with what it would cost in that unit; `conver
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
+from hashlib import blake2b
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.people import Who, identified
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.core.unit_order import steps
 from hedgerow.core.unit_text import parse_unit
-from hedgerow.core.units import ANY_RECORD, Event, Part
+from hedgerow.core.units import ANY_RECORD, Event, Part, Person, Unit
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import Database, open_database, write_durably
@@ -46,6 +49,9 @@ SCHEMA = (
 CREATE TABLE IF NOT EXISTS account(
     id INTEGER PRIMARY KEY CHECK(id = 0), name TEXT NOT NULL, budget TEXT NOT NULL,
     filter BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS person(
+    who BLOB NOT NULL, round BLOB NOT NULL, study BLOB NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY(who, round, study));
 CREATE TABLE IF NOT EXISTS charge(
     study BLOB PRIMARY KEY, ledger BLOB NOT NULL, title TEXT NOT NULL, words TEXT NOT NULL,
     time TEXT NOT NULL);
@@ -333,6 +339,48 @@ class Account:
                 }
                 Chain(database).add("charge", canonical(body))
             return words
+
+    def count(
+        self, people: Iterable[Who], name: str, number: int, study: bytes, units: Iterable[Unit]
+    ) -> None:
+        """Count that these people were in a round, or raise `InvalidValue` and count nobody.
+
+        The same `name` of a round in two studies is one record of a person. `units` are those that
+        the study protects; with the unit of the account they say how many records one person may
+        have, and how far apart. Ids are kept as hashes with the key of this account.
+        """
+        limits = [unit for unit in (self.unit, *units) if isinstance(unit, Person)]
+        texts = dict.fromkeys(unit.text() for unit in limits)
+        most = min((unit.records for unit in limits if unit.records is not None), default=inf)
+        apart = max((unit.apart for unit in limits), default=1)
+        secret = self.key.private_bytes_raw()
+
+        def hidden(text: str) -> bytes:
+            return blake2b(b"person\n" + text.encode(), key=secret, digest_size=16).digest()
+
+        found = sorted({hidden(identified(who)) for who in people})
+        with self._open() as (ledger, _, _, _), ledger.transaction("people counted"):
+            for who in found:
+                rows = ledger.execute(
+                    "SELECT round, study, number FROM person WHERE who = ?", (who,)
+                )
+                seen = [(bytes(a), bytes(b), at) for a, b, at in rows]
+                near = (at for _, own, at in seen if own == study and at != number)
+                if len({hidden(name), *(a for a, _, _ in seen)}) > most:
+                    raise InvalidValue(
+                        f"A person is in more than {most:.0f} rounds, the most that is declared "
+                        f"({', '.join(texts)}). Nothing was sent. Leave out rows of such people "
+                        "(`hedgerow people` counts them)."
+                    )
+                if any(abs(at - number) < apart for at in near):
+                    raise InvalidValue(
+                        f"A person is in two rounds less than {apart} apart, the least that is "
+                        "declared. Nothing was sent. Leave out one of the rows."
+                    )
+                ledger.execute(
+                    "INSERT OR IGNORE INTO person VALUES(?, ?, ?, ?)",
+                    (who, hidden(name), study, number),
+                )
 
     def mark(self, manifest: Manifest) -> None:
         """Note in the folder of a study that it was charged; on disk before it is joined."""

@@ -102,7 +102,7 @@ class Application:
         if absent is ("losses" in request):
             raise InvalidValue('"observe" needs either "losses" or "absent": true.')
         losses = None if absent else request["losses"]
-        public = {key: request.get(key) for key in ("about", "side")}
+        public = {key: request.get(key) for key in ("about", "side", "people")}
         self.learner.observe(number, losses, **public)
         if self.learner.over:
             self.learner.finish()

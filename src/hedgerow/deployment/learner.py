@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from hedgerow.core.certificate import Certificate
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
+from hedgerow.core.people import Who
 from hedgerow.core.protocol import ReportingClient
 from hedgerow.core.turn import Turn
 from hedgerow.core.validate import numbers
 from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.own_file import SHOWN, FileForm
 from hedgerow.engines.status import Status
 from hedgerow.privacy.secure.process import Home
 
@@ -138,6 +140,7 @@ class ClientLearner:
         tries: int | None = None,
         about: str | None = None,
         side: npt.ArrayLike | None = None,
+        people: Sequence[Who] | None = None,
     ) -> None:
         """Take the losses of all experts in a round, or the record of another loss family.
 
@@ -161,6 +164,10 @@ class ClientLearner:
         side
             What is public about this client in this round, such as its number of beds, if the
             study has such side information.
+        people
+            Ids of all persons that these losses are about. The account counts in how many rounds
+            each of them was, in all studies together, and refuses more than its unit or that of
+            the study allows. Ids stay on this machine and are kept as keyed hashes.
         """
         ordered = self._ordered(losses) if isinstance(losses, Mapping) else losses
         given = None if ordered is None else numbers("losses", ordered)
@@ -189,12 +196,27 @@ class ClientLearner:
                     f"{round_number}."
                 )
             reports = self._checked(given, public)
+            if people is not None:
+                self._counted(people, round_number)
             if not client.played:
                 self._make_ready(tries)
                 if client.round != round_number:  # exchanges were closed meanwhile
                     raise self._missed(round_number)
                 client.play()
             client.observe(reports, found, target, public)
+
+    def _counted(self, people: Sequence[Who], round_number: int) -> None:
+        """Count the people of a round in the account; refuse those who were there too often."""
+        client = self._client
+        if client.manifest.plays & SHOWN:
+            raise InvalidValue(
+                "Leave `people` out: in this study rounds may be missing, which would show when a "
+                "person was there."
+            )
+        form = client.manifest.setting.get("file")
+        name = str(round_number) if form is None else FileForm.read(form).name_of(round_number)
+        units = [g.unit for g in client.algorithm.certificate.guarantees if g.protects]
+        client.account.count(people, name, round_number, client.study, units)
 
     def _ordered(self, losses: Mapping[str, float]) -> list[float]:
         """Losses by name in the order of the manifest; another set of names is refused."""

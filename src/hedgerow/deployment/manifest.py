@@ -321,7 +321,7 @@ def _check_form(manifest: Manifest) -> None:
         expect(fits, "names", wrong or len(names), "to be one short, different text per expert")
     if "file" in manifest.setting:
         form = FileForm.read(manifest.setting["file"])
-        form.check(names, isinstance(manifest.family, PublicForecasts))
+        form.check(names, isinstance(manifest.family, PublicForecasts), manifest.plays)
     for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
         given = getattr(manifest, name)
         expect(type(given) is kind, name, given, f"to be of type {kind.__name__}")

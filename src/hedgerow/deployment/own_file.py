@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import date, timedelta
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +22,8 @@ from hedgerow.core.combination import PublicForecasts
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.people import identified
+from hedgerow.core.units import Person
 from hedgerow.core.validate import at_least, expect
 from hedgerow.environments.recorded.combining import LARGEST_TARGET
 from hedgerow.environments.recorded.forecasts import check_loss, forecast_losses
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from hedgerow.deployment.learner import ClientLearner
     from hedgerow.deployment.manifest import Manifest
 
+SHOWN = frozenset({Feature.ABSENT_CLIENTS, Feature.SOME_REPORT, Feature.SLEEPING_EXPERTS})
 KINDS = (".csv", ".gz", ".parquet", ".pq")
 LONGEST_FORECASTS = 2.0**20
 COMBINED = (
@@ -57,6 +61,9 @@ class FileForm:
         With a target, where one expert is followed: the losses, as in `hr.Forecasts`.
     scale
         Where forecasts are combined: what errors are divided by, a number or a column. Default 1.
+    person
+        The column with the person of each row. A round then has any number of rows, and its losses
+        are their mean; a round without rows counts as losses of 0. None (default): one row each.
 
     Examples
     --------
@@ -73,6 +80,7 @@ class FileForm:
     largest_error: float | None = None
     quantile: float = 0.5
     scale: float | str = 1.0
+    person: str | None = None
 
     def __post_init__(self) -> None:
         at_least("step", self.step, 1)
@@ -114,7 +122,13 @@ class FileForm:
     def words(self, combined: bool) -> list[str]:
         """The form in a few lines, for a person who decides whether to join."""
         every = "" if isinstance(self._start, int) else f", every {self.step} days"
-        lines = [f"a round is a row of column {self.round!r}, from {self.first}{every}"]
+        what = "a row of" if self.person is None else "all rows with one value in"
+        lines = [f"a round is {what} column {self.round!r}, from {self.first}{every}"]
+        if self.person is not None:
+            lines.append(
+                f"a row is of the person in column {self.person!r}, whose id stays at the client; "
+                "losses of a round are the mean of its rows"
+            )
         if self.target is None:
             return [*lines, "the file has losses in [0, 1]"]
         if combined:
@@ -126,8 +140,16 @@ class FileForm:
         size = "" if self.largest_error is None else f", divided by {self.largest_error:g}"
         return [*lines, f"a loss is the {self.loss} error of a forecast of {self.target!r}{size}"]
 
-    def check(self, names: Sequence[str] | None, combined: bool) -> None:
+    def check(
+        self, names: Sequence[str] | None, combined: bool, plays: frozenset[Feature] = frozenset()
+    ) -> None:
         """Refuse a form that does not fit the game."""
+        if self.person is not None and (combined or plays & SHOWN):
+            raise InvalidValue(
+                f"Leave out the column person={self.person!r}, or absent and reporting clients, "
+                "sleeping experts and combined forecasts: a round in which a client is missing "
+                "would show when a person was there."
+            )
         expect(names is not None, "names", names, "to name the columns of the experts, in order")
         if combined:
             expect(self.target is not None, "target", None, "to name the column that came true")
@@ -137,11 +159,15 @@ class FileForm:
 
 @dataclass(frozen=True)
 class Row:
-    """One round in the file; a `record` of None: the target is not known yet."""
+    """One round in the file; a `record` of None: the target is not known yet.
+
+    `people` are the ids of those that it is about, where the file names them.
+    """
 
     given: Array
     awake: np.ndarray | None
     record: Array | None
+    people: tuple[str, ...] | None = None
 
 
 class OwnFile:
@@ -171,25 +197,25 @@ class OwnFile:
 
     def read(self) -> None:
         """Read all files; a missing column, a text or a second row of a round is refused."""
-        files = [self.path]
-        if self.path.is_dir():
-            files = sorted(one for one in self.path.iterdir() if one.suffix in KINDS)
-        if not files or not all(one.is_file() for one in files):
-            raise InvalidValue(f"There is no CSV or Parquet file at {self.path}.")
         rows: dict[str, Row] = {}
-        for file in files:
+        several: dict[str, list[Row]] = {}
+        for file in files_at(self.path):
             for at, (name, row) in enumerate(self._rows_of(file)):
+                if self.form.person is not None:
+                    several.setdefault(name, []).append(row)
+                    continue
                 if name in rows:
                     where = line(at, file).capitalize()
                     raise InvalidValue(f"{where} of {file} repeats the round of another row.")
                 rows[name] = row
-        self._rows = rows
+        self._rows = rows | {name: _of_people(found) for name, found in several.items()}
 
     def _rows_of(self, file: Path) -> Iterator[tuple[str, Row]]:
         form, table = self.form, read_table(file)
         roles = {"round": form.round}
         roles |= {} if form.target is None else {"target": form.target}
         roles |= {"scale": form.scale} if isinstance(form.scale, str) else {}
+        roles |= {} if form.person is None else {"person": form.person}
         require_columns(table, roles, file, self.names)
         given = np.stack([number_column(table, name, file) for name in self.names], axis=-1)
         rounds = [_text(one) for one in table[form.round].tolist()]
@@ -197,8 +223,13 @@ class OwnFile:
         scale = np.full(len(given), 1.0 if isinstance(form.scale, str) else form.scale)
         if isinstance(form.scale, str):
             scale = number_column(table, form.scale, file)
+        people = None if form.person is None else ids_of(table, form.person, file)
         for at, name in enumerate(rounds):
-            if self.combined:
+            if people is not None:
+                known = None if target is None else target[at]
+                row = self._followed(given[at], known, at, file)
+                yield name, replace(row, people=(people[at],))
+            elif self.combined:
                 assert target is not None
                 yield name, self._combined(given[at], target[at], scale[at], at, file)
             else:
@@ -246,13 +277,92 @@ class OwnFile:
         return self.combined or Feature.SLEEPING_EXPERTS in self.plays
 
     def row(self, number: int) -> Row | None:
-        """The row of a round; None: there is none."""
-        return self._rows.get(self.form.name_of(number))
+        """The row of a round; None: there is none. Without people its losses are 0."""
+        found = self._rows.get(self.form.name_of(number))
+        if found is None and self.form.person is not None and self.is_past(number):
+            nothing = np.zeros(len(self.names))
+            return Row(nothing, None, nothing, ())
+        return found
 
     def is_past(self, number: int) -> bool:
         """Whether a later round has a target, so that this one will not get one."""
         later = (self._rows.get(self.form.name_of(at)) for at in range(number + 1, number + 1000))
         return any(row is not None and row.record is not None for row in later)
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many rows and people a file has, and the most rounds of one person."""
+
+    rows: int
+    people: int
+    rounds: int
+    apart: int
+
+    @property
+    def unit(self) -> Person:
+        """The unit that covers everybody."""
+        return Person(self.rounds, apart=self.apart if self.rounds > 1 else 1)
+
+
+def counted(path: Path, person: str, rounds: str) -> Count:
+    """Count the people behind the rows of a file or of a folder of files; rounds are in order."""
+    rows = [
+        (_text(when), who)
+        for file in files_at(path)
+        for table in (read_table(file),)
+        for when, who in zip(_column(table, rounds, file), ids_of(table, person, file), strict=True)
+    ]
+    order = {when: at for at, when in enumerate(sorted({when for when, _ in rows}, key=_in_order))}
+    seen: dict[str, set[int]] = {}
+    for when, who in rows:
+        seen.setdefault(who, set()).add(order[when])
+    gaps = [b - a for each in seen.values() for a, b in pairwise(sorted(each))]
+    most = max((len(each) for each in seen.values()), default=1)
+    return Count(len(rows), len(seen), most, min(gaps, default=1))
+
+
+def _in_order(when: str) -> tuple[int, str]:
+    """Numbers by size, dates and texts as they are written."""
+    return (int(when), "") if when.isdecimal() else (0, when)
+
+
+def _column(table: dict[str, Any], name: str, file: Path) -> list[Any]:
+    require_columns(table, {"round": name}, file, ())
+    return table[name].tolist()
+
+
+def files_at(path: Path) -> list[Path]:
+    """The file, or the CSV and Parquet files in a folder."""
+    found = [path]
+    if path.is_dir():
+        found = sorted(one for one in path.iterdir() if one.suffix in KINDS)
+    if not found or not all(one.is_file() for one in found):
+        raise InvalidValue(f"There is no CSV or Parquet file at {path}.")
+    return found
+
+
+def ids_of(table: Mapping[str, Any], column: str, file: Any) -> list[str]:
+    """The people of all rows; an empty cell is refused, and no error shows an id."""
+    found: list[str] = []
+    for at, who in enumerate(np.asarray(table[column]).tolist()):
+        whole = isinstance(who, float) and who.is_integer()  # a column of numbers with a gap
+        if who is None or (isinstance(who, float) and not whole) or not str(who).strip():
+            raise InvalidValue(
+                f"{line(at, file).capitalize()} of {file} names no person in column {column!r}, as "
+                "a whole number or a text. Fill it in, or leave out the row."
+            )
+        found.append(identified(int(who) if isinstance(who, float) else who))
+    return found
+
+
+def _of_people(rows: Sequence[Row]) -> Row:
+    """One round of several rows: the mean of their losses, if all are known."""
+    people = tuple(sorted({who for row in rows for who in row.people or ()}))
+    records = [row.record for row in rows]
+    known = [record for record in records if record is not None]
+    mean = np.mean(known, axis=0) if len(known) == len(records) else None
+    return Row(rows[0].given, None, mean, people)
 
 
 def _text(when: Any) -> str:
@@ -300,7 +410,9 @@ def play_file(
         row = wait(target=True)
         if row is not None and row.record is not None:
             about = f"{learner.client.account.name}, {form.name_of(number)}"
-            learner.observe(number, row.record, about=about if file.combined else None)
+            learner.observe(
+                number, row.record, about=about if file.combined else None, people=row.people
+            )
         elif not file.is_past(number):
             return False
         elif Feature.ABSENT_CLIENTS in file.plays:

@@ -18,7 +18,7 @@ from hedgerow.privacy.composition.groups import of_one_person
 if TYPE_CHECKING:
     from hedgerow.algorithms.walks.choices import WalkSpec
 
-MORE = 4  # so many records has a person with several
+MORE = 4  # how many records a person with several has
 
 
 def cases(spec: WalkSpec) -> tuple[AuditCase, ...]:
