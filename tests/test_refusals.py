@@ -1,4 +1,4 @@
-"""What is said to a user who gives a wrong parameter: of every algorithm and every environment.
+"""What is said to a user who gives a wrong parameter: of every algorithm, environment and command.
 
 `pytest -s tests/test_refusals.py` prints all texts, to be read.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, replace
 from typing import Any
 
@@ -14,8 +14,10 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.cli.app import COMMANDS, load
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.registry import ENVIRONMENTS
+from support.command import Command
 
 SETTING = hr.Setting(clients=3, experts=4, horizon=16)
 NUMBERS = (-1, 0, 1.5, float("nan"), 1e-30)
@@ -26,6 +28,9 @@ NAMED = re.compile(  # Expected name=value rule, where the rule goes on as Engli
 )
 STATED = re.compile(r"(?!Expected)[A-Z].* (is|are|has|have|needs?|cannot|must|does|draws)\b")
 UNKNOWN = re.compile(r"Unknown \w+ .+; (did you mean .+\?|valid: .+\.)$")
+ANSWER = re.compile(
+    r"Error: (?!.*(Invalid value|: Expected|unable to))(-|[A-Z]|\w+ (is|has) ).*[.?]", re.DOTALL
+)
 GAME = hr.Bernoulli(horizon=8)
 NEEDED: dict[str, dict[str, Any]] = {
     "absent": {"of": GAME},
@@ -101,6 +106,39 @@ def test_every_parameter_of_an_environment_is_refused_in_a_sentence(name: str) -
         for wrong in wrong_values(field)
     }
     check({text for text in texts if text})
+
+
+def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """A command with its path, or all commands of a group."""
+    if not hasattr(command, "commands"):
+        yield path, command
+    for name, part in getattr(command, "commands", {}).items():
+        yield from leaves(part, (*path, name))
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"bench", "demo", "examples", "gallery"}))
+def test_every_option_of_a_command_is_refused_in_a_sentence(hedgerow: Command, name: str) -> None:
+    """Arguments and all options that take a value are nonsense; so are options nobody knows."""
+    texts: set[str] = set()
+    for path, command in leaves(load(name), (name,)):
+        given = ["nonsense" for p in command.params if p.param_type_name == "argument"]
+        given += [
+            f"{p.opts[0]}=nonsense"
+            for p in command.params
+            if p.param_type_name == "option" and p.required
+        ]
+        options = [
+            f"{p.opts[-1]}=nonsense"
+            for p in command.params
+            if p.param_type_name == "option" and not p.is_flag
+        ]
+        for wrong in ("", "--nonsense", *options):
+            answer = hedgerow(*path, *given, *filter(None, [wrong]))
+            texts |= {answer.err.strip()} if answer.code else set()
+    assert texts
+    print(*sorted(texts), sep="\n")
+    poor = [text for text in texts if not ANSWER.fullmatch(text)]
+    assert not poor, "\n".join(poor)
 
 
 def test_a_fragment_is_no_sentence() -> None:

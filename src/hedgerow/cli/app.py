@@ -24,6 +24,8 @@ CommandLineError: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
+NOT_A_NUMBER = re.compile(r"Invalid value for '([^']+)'.*: Input should be a valid (\w+),.*")
+
 # Function and summary of each command. The summary repeats the first line of the function's
 # docstring (a test compares them), so that `hedgerow --help` need not import the commands.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -162,7 +164,7 @@ def guarded(debug: bool) -> int:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         message = getattr(error, "format_message", error.__str__)
-        text = " ".join(message().split())
+        text = NOT_A_NUMBER.sub(r"Expected \1 to be a valid \2.", " ".join(message().split()))
         ERR.print(f"Error: {text}{_what_next(error, text)}", markup=False, soft_wrap=True)
         _print_notes(error)
         code = 2

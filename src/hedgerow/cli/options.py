@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.registry import load_plugins
 from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.data import CHOSEN
@@ -54,6 +55,6 @@ def prepare(
         at_least("workers", workers, 1)
     if data is not None:
         if not data.is_dir():
-            raise typer.BadParameter(f"Expected --data {data} to be a folder.")
+            raise InvalidValue(f"Expected --data {data} to be a folder.")
         os.environ[CHOSEN] = str(data.resolve())
     load_plugins(plugins or [])
