@@ -373,7 +373,7 @@ def test_bad_choices_are_refused(choices: dict[str, Any], text: str) -> None:
 
 
 def test_no_shares_of_noise_are_printed() -> None:
-    with pytest.raises(InvalidValue, match="trust='distributed' central or local: as published"):
+    with pytest.raises(InvalidValue, match="trust='distributed' to be central or local"):
         FedDPOPEStoch(trust="distributed")
 
 

@@ -20,11 +20,12 @@ from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.core.validate import at_least, between, check_budget
 from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_range
@@ -101,12 +102,14 @@ class FedSVT(AlgorithmSpec):
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
-        expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
-        expect(0 < self.rho < 0.5, "rho", self.rho, "in (0, 1/2)")
+        if not 0 <= self.best_loss < np.inf:
+            raise InvalidValue(f"Expected best_loss={self.best_loss!r} >= 0 and finite.")
+        if not 0 < self.rho < 0.5:
+            raise InvalidValue(f"Expected rho={self.rho!r} in (0, 1/2).")
         if self.switches is not None:
             at_least("switches", self.switches, 1)
-        if self.threshold is not None:
-            expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
+        if self.threshold is not None and not 0 <= self.threshold < np.inf:
+            raise InvalidValue(f"Expected threshold={self.threshold!r} >= 0 and finite.")
 
     def audit_variants(self) -> tuple[FedSVT, ...]:
         """Variants whose tiny games have several runs and come close to the certificate."""

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal
 from hedgerow.algorithms.phases.phased_selection import leader_excess
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.core.certificate import Certificate
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, one_of
+from hedgerow.core.validate import one_of
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax
 from hedgerow_papers.gao2024.certified_frank_wolfe import PURPOSE, Form, FrankWolfe, Report
@@ -79,7 +80,10 @@ class FedDPOPEStoch(FrankWolfe):
 
     def __post_init__(self) -> None:
         one_of(self, batches=("theorem", "corollary"))
-        expect(self.trust != "distributed", "trust", self.trust, "central or local: as published")
+        if self.trust == "distributed":
+            raise InvalidValue(
+                f"Expected trust={self.trust!r} to be central or local, as published."
+            )
         super().__post_init__()
 
     def laws(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 from hedgerow.running_sums.factorisation import Factorisation
 
 
@@ -54,8 +54,10 @@ class LossFacts:
     def __post_init__(self) -> None:
         positive("smoothness", self.smoothness)
         positive("alpha", self.alpha)
-        expect(self.mu >= 0, "mu", self.mu, ">= 0")
-        expect(self.sigma >= 0, "sigma", self.sigma, ">= 0")
+        if not self.mu >= 0:
+            raise InvalidValue(f"Expected mu={self.mu!r} >= 0.")
+        if not self.sigma >= 0:
+            raise InvalidValue(f"Expected sigma={self.sigma!r} >= 0.")
 
     @property
     def step_limit(self) -> float:
@@ -100,7 +102,8 @@ class LearningRun:
         at_least("rounds", self.rounds, 1)
         positive("step", self.step)
         for name in ("deviation", "distance", "change", "moved"):
-            expect(getattr(self, name) >= 0, name, getattr(self, name), ">= 0")
+            if not getattr(self, name) >= 0:
+                raise InvalidValue(f"Expected {name}={getattr(self, name)!r} >= 0.")
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class RegretTerms:
 
 
 def _require_step(name: str, run: LearningRun, limit: float) -> None:
-    expect(run.step <= limit, "step", run.step, f"<= {limit:g}, the limit of {name}")
+    if not run.step <= limit:
+        raise InvalidValue(f"Expected step={run.step!r} <= {limit:g}, the limit of {name}.")
 
 
 def _drift(facts: LossFacts, run: LearningRun, room: float, share: float = 1.0) -> float:
@@ -241,10 +245,14 @@ def static_bound(
     >>> round(static_bound(facts, run, ToeplitzRoot(1000), gap=0.1).total, 3)
     0.094
     """
-    expect(facts.alpha == 1.0, "alpha", facts.alpha, "= 1: this bound is for convex losses")
+    if facts.alpha != 1.0:
+        raise InvalidValue(f"Expected alpha={facts.alpha!r} = 1: this bound is for convex losses.")
     local = 2.0 if run.moved else 1.0  # a gradient taken elsewhere is split into two parts
     limit = 1 / (local * facts.smoothness)
-    expect(run.step < limit, "step", run.step, f"< {limit:g}, the limit of the static bound")
+    if not run.step < limit:
+        raise InvalidValue(
+            f"Expected step={run.step!r} < {limit:g}, the limit of the static bound."
+        )
     noise = (run.step * run.deviation * factors.errors(run.rounds).rms) ** 2
 
     def at(theta: float) -> RegretTerms:
@@ -258,7 +266,8 @@ def static_bound(
         )
 
     if theta is not None:
-        expect(0 < theta < limit - run.step, "theta", theta, f"in (0, {limit - run.step:g})")
+        if not 0 < theta < limit - run.step:
+            raise InvalidValue(f"Expected theta={theta!r} in (0, {limit - run.step:g}).")
         return at(theta)
     room = limit - run.step
     found = minimize_scalar(lambda x: at(room * x).total, bounds=(1e-9, 1 - 1e-9), method="bounded")

@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, positive
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,10 @@ class Person(Unit):
                 raise InvalidValue("Expected apart=1 where the records of a person have no limit.")
             return
         at_least("records", self.records, 1)
-        rule = f"<= the {self.records} records of one person"
-        expect(self.clients <= self.records, "clients", self.clients, rule)
+        if not self.clients <= self.records:
+            raise InvalidValue(
+                f"Expected clients={self.clients!r} <= the {self.records} records of one person."
+            )
 
     def words(self) -> str:
         if self.records == 1:
@@ -206,13 +208,19 @@ class Person(Unit):
                 "records: hr.VoteSelection. Or declare the most records of one person, as in "
                 "unit=hr.Person(records=24)."
             )
-        rule = f"<= the {setting.clients} clients of the game"
-        expect(self.clients <= setting.clients, "clients of one person", self.clients, rule)
+        if not self.clients <= setting.clients:
+            raise InvalidValue(
+                f"Expected clients of one person={self.clients!r} <= the {setting.clients} clients "
+                "of the game."
+            )
         if setting.horizon is not None:
             times = -(-setting.horizon // self.apart) * self.clients
             most = times * setting.family.record.each
-            rule = f"<= {most}, as many as one person can have in this game"
-            expect(self.records <= most, "records of one person", self.records, rule)
+            if not self.records <= most:
+                raise InvalidValue(
+                    f"Expected records of one person={self.records!r} <= {most}, as many as one "
+                    "person can have in this game."
+                )
         return self.records
 
 
@@ -264,8 +272,11 @@ class Window(Unit):
 
     def size(self, setting: Setting) -> int:
         most = inf if setting.horizon is None else setting.horizon
-        rule = f"<= the {setting.horizon} rounds of the game"
-        expect(self.rounds <= most, "rounds of a window", self.rounds, rule)
+        if not self.rounds <= most:
+            raise InvalidValue(
+                f"Expected rounds of a window={self.rounds!r} <= the {setting.horizon} rounds of "
+                "the game."
+            )
         return self.rounds * setting.family.record.each
 
 

@@ -24,7 +24,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.people import identified
 from hedgerow.core.units import Person
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.combining import LARGEST_TARGET
 from hedgerow.environments.recorded.forecasts import check_loss, forecast_losses
 from hedgerow.environments.recorded.table import line, number_column, read_table, require_columns
@@ -85,8 +85,8 @@ class FileForm:
     def __post_init__(self) -> None:
         at_least("step", self.step, 1)
         _ = self._start
-        if not isinstance(self.scale, str):
-            expect(0 < self.scale < np.inf, "scale", self.scale, "to be a finite number > 0")
+        if not isinstance(self.scale, str) and not 0 < self.scale < np.inf:
+            raise InvalidValue(f"Expected scale={self.scale!r} to be a finite number > 0.")
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
@@ -150,9 +150,13 @@ class FileForm:
                 "sleeping experts and combined forecasts: a round in which a client is missing "
                 "would show when a person was there."
             )
-        expect(names is not None, "names", names, "to name the columns of the experts, in order")
+        if names is None:
+            raise InvalidValue(
+                f"Expected names={names!r} to name the columns of the experts, in order."
+            )
         if combined:
-            expect(self.target is not None, "target", None, "to name the column that came true")
+            if self.target is None:
+                raise InvalidValue("Expected target=None to name the column that came true.")
         elif self.target is not None:
             check_loss(self.loss, self.largest_error, self.quantile)  # type: ignore[arg-type]
 

@@ -19,7 +19,7 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.transcript import Everything
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.combining import CombinedLoss, Combining
 from hedgerow.environments.recorded.forecast_table import ForecastTable
@@ -180,7 +180,8 @@ def combine(
     """
     at_least("seeds", seeds, 1)
     at_least("late", late, 0)
-    expect(cut_off is None or cut_off > 0, "cut_off", cut_off, "> 0")
+    if cut_off is not None and not cut_off > 0:
+        raise InvalidValue(f"Expected cut_off={cut_off!r} > 0.")
     if not isinstance(table, ForecastTable):
         kind = type(table).__name__
         raise InvalidValue(

@@ -17,7 +17,7 @@ from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.text import one_line
-from hedgerow.core.validate import at_least, expect, nearest, one_of
+from hedgerow.core.validate import at_least, nearest, one_of
 from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -100,18 +100,19 @@ class StudyConfig:
         one_of(self, engine=ENGINES)
         for count in self.comparator_switches:
             at_least("comparator_switches", count, 1)
-        expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
+        if len(self.algorithms) == 0:
+            raise InvalidValue("Expected algorithms=[] to name at least one algorithm.")
         labels = [entry.label for entry in self.algorithms]
         names = [("title", self.title)] + [("tag", tag) for tag in self.tags]
         for what, text in (*names, *(("label", label) for label in labels)):
-            expect(one_line(text) == text, what, text, "without control characters")
+            if one_line(text) != text:
+                raise InvalidValue(f"Expected {what}={text!r} without control characters.")
         for label in labels:
-            expect(
-                labels.count(label) == 1,
-                "label",
-                label,
-                'to be used once. Give each algorithm its own label = "..."',
-            )
+            if labels.count(label) != 1:
+                raise InvalidValue(
+                    f"Expected label={label!r} to be used once. Give each algorithm its own label "
+                    '= "...".'
+                )
 
     def environment_of(self, entry: Entry) -> Environment:
         """The environment that an entry plays in."""
@@ -286,7 +287,8 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
 
 def _truth(table: Mapping[str, Any], key: str, where: str = "") -> bool:
     value = table.get(key, False)
-    expect(isinstance(value, bool), f"{where}{key}", value, "to be true or false")
+    if not isinstance(value, bool):
+        raise InvalidValue(f"Expected {where}{key}={value!r} to be true or false.")
     return value
 
 

@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.text import one_line
-from hedgerow.core.validate import expect
 from hedgerow.engines.learner import Learner
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.plain import json_text
@@ -25,7 +24,8 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
     A learner with seeded noise is refused.
     """
     named = bool(title.strip()) and one_line(title) == title
-    expect(named, "title", title, "to say what is deployed, in one line")
+    if not named:
+        raise InvalidValue(f"Expected title={title!r} to say what is deployed, in one line.")
     noise = secure_noise(learner.source)
     name = ALGORITHMS.name_of(learner.spec)
     gaps = {name: True for name in ("absent", "sleeping") if getattr(learner, name)}

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.signal import lfilter
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.running_sums.buffered import (
     BufferedToeplitz,
     gaps_from,
@@ -42,7 +43,8 @@ def matched(rounds: int, average: float, buffers: int = 4) -> BufferedToeplitz:
     """
     at_least("rounds", rounds, 1)
     at_least("buffers", buffers, 1)
-    expect(0 < average < 1, "average", average, "in (0, 1)")
+    if not 0 < average < 1:
+        raise InvalidValue(f"Expected average={average!r} in (0, 1).")
     return BufferedToeplitz(rounds, _gaps(rounds, float(average), buffers))
 
 

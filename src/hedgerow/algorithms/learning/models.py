@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.extras import need_jax
 from hedgerow.core.model import Example, Model
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 
 
 def convolutional(
@@ -57,7 +58,8 @@ def convolutional(
     for name, counts in (("filters", filters), ("layers", layers), ("image", image)):
         for count in counts:
             at_least(name, count, 1)
-    expect(len(image) == 2, "image", image, "to be a height and a width")
+    if len(image) != 2:
+        raise InvalidValue(f"Expected image={image!r} to be a height and a width.")
     at_least("classes", classes, 2)
     at_least("seed", seed, 0)
     return _network(tuple(filters), tuple(layers), tuple(image), classes, seed)
@@ -75,7 +77,10 @@ def _network(
     for count in filters:
         shapes.append((9 * channels, count))
         side, channels = tuple((length - 2) // 2 for length in side), count
-        expect(min(side) >= 1, "filters", filters, f"to be fewer for images of shape {image}")
+        if not min(side) >= 1:
+            raise InvalidValue(
+                f"Expected filters={filters!r} to be fewer for images of shape {image}."
+            )
     inputs = prod(side) * channels
     for width in (*layers, classes):
         shapes.append((inputs, width))

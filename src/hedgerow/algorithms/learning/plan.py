@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hedgerow.algorithms.learning.rounds import Precision, Steps
-from hedgerow.core.validate import at_least, expect, one_of, positive
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least, one_of, positive
 from hedgerow.running_sums.factorisation import Factorisation
 from hedgerow.running_sums.kinds import Kind, check_kind
 
@@ -64,14 +65,21 @@ class Plan:
         one_of(self, steps=get_args(Steps), precision=get_args(Precision))
         if isinstance(self.factorisation, str):
             kinds = (*get_args(Kind), "matched")
-            rule = f"to be a Factorisation or in {kinds}"
-            expect(self.factorisation in kinds, "factorisation", self.factorisation, rule)
+            if self.factorisation not in kinds:
+                raise InvalidValue(
+                    f"Expected factorisation={self.factorisation!r} to be a Factorisation or in "
+                    f"{kinds}."
+                )
         else:
             check_kind(self.factorisation)
         at_least("buffers", self.buffers, 1)
         if self.local_step is not None:
             positive("local_step", self.local_step)
-        expect(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
+        if not 0 <= self.momentum < 1:
+            raise InvalidValue(f"Expected momentum={self.momentum!r} in [0, 1).")
         proven = self.steps in ("start", "clipped") or self.precision == "24 bits"
-        rule = f"to be '24 bits' with steps={self.steps!r}: the proof counts on them"
-        expect(proven, "precision", self.precision, rule)
+        if not proven:
+            raise InvalidValue(
+                f"Expected precision={self.precision!r} to be '24 bits' with steps={self.steps!r}: "
+                "the proof counts on them."
+            )

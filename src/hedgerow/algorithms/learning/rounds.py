@@ -18,12 +18,11 @@ import numpy as np
 
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Ball, Domain, Simplex, Space
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.model import Model
-from hedgerow.core.validate import expect
 
 Steps = Literal["start", "convex", "smooth", "clipped"]
 Precision = Literal["24 bits", "device"]
@@ -80,11 +79,16 @@ class LocalRound:
     precision: Precision = "24 bits"
 
     def __post_init__(self) -> None:
-        rule = f"< {MOST:g}: sums must be exact"
-        expect(self.size * self.clip < MOST, "examples * clip", self.size * self.clip, rule)
+        if not self.size * self.clip < MOST:
+            raise InvalidValue(
+                f"Expected examples * clip={self.size * self.clip!r} < {MOST:g}: sums must be exact."
+            )
         least = 2.0**-20 * sqrt(self.width)
-        rule = f">= {least!r}, one step of the lattice in every direction: use other units"
-        expect(self.clip >= least, "clip", self.clip, rule)
+        if not self.clip >= least:
+            raise InvalidValue(
+                f"Expected clip={self.clip!r} >= {least!r}, one step of the lattice in every "
+                "direction: use other units."
+            )
 
     @property
     def limit(self) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
 from hedgerow.core.layout import UnitVector, Whole
 from hedgerow.core.limits import Allowed, Between, Broadcasts, Planned, Range, Uploads
@@ -28,7 +28,7 @@ from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
 from hedgerow.core.unit_order import covers
 from hedgerow.core.units import Client, Unit
-from hedgerow.core.validate import at_least, check_budget, expect, one_of
+from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import NoisyMax
 
@@ -234,11 +234,15 @@ class VoteSelection(AlgorithmSpec):
         one_of(self, scores=get_args(Scores))
         if self.choices is not None:
             several = isinstance(self.choices, tuple) and len(self.choices) > 0
-            expect(several, "choices", self.choices, "to be one or more rounds, as a tuple")
+            if not several:
+                raise InvalidValue(
+                    f"Expected choices={self.choices!r} to be one or more rounds, as a tuple."
+                )
             for choice in self.choices:
                 at_least("choices", choice, 1)
             rising = all(a < b for a, b in pairwise(self.choices))
-            expect(rising, "choices", self.choices, "to be rising")
+            if not rising:
+                raise InvalidValue(f"Expected choices={self.choices!r} to be rising.")
 
     def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
         unit.size(setting)
@@ -252,7 +256,10 @@ class VoteSelection(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         times, shares = self._plan(setting)
         last = times[-1] if times else 0
-        expect(last < setting.rounds, "choices", times, f"before round {setting.rounds}, the last")
+        if not last < setting.rounds:
+            raise InvalidValue(
+                f"Expected choices={times!r} before round {setting.rounds}, the last."
+            )
         exact, whole = [Fraction(share) for share in shares], sum(map(Fraction, shares))
         selections = tuple(
             NoisyMax(f"choice {k}", "exponential", round_down(Fraction(self.epsilon) * s / whole))
