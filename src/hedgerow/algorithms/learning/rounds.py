@@ -81,7 +81,8 @@ class LocalRound:
     def __post_init__(self) -> None:
         if not self.size * self.clip < MOST:
             raise InvalidValue(
-                f"Expected examples * clip={self.size * self.clip!r} < {MOST:g}: sums must be exact."
+                f"Expected examples * clip={self.size * self.clip!r} < {MOST:g}: sums must "
+                "be exact."
             )
         least = 2.0**-20 * sqrt(self.width)
         if not self.clip >= least:
