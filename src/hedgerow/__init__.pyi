@@ -81,7 +81,6 @@ from .environments.drawn.stochastic import GaussianSoftmax as GaussianSoftmax
 from .environments.drawn.stochastic import UniformLosses as UniformLosses
 from .environments.drawn.switching import Switching as Switching
 from .environments.hard.adaptive import PlayChasing as PlayChasing
-from .environments.hard.columns import ColumnSubsets as ColumnSubsets
 from .environments.hard.columns import ConsensusColumns as ConsensusColumns
 from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins

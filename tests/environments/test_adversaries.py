@@ -30,20 +30,22 @@ from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import (
     ColumnState,
-    ColumnSubsets,
     ConsensusColumns,
     SignEstimation,
 )
 from hedgerow.environments.hard.lower_bounds import (
     coin_regret,
-    column_subsets_regret,
     consensus_regret,
     hidden_expert_regret,
-    sign_estimation_regret,
 )
 from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.studies.study import notes
+from hedgerow_papers.asi2023.column_subsets import (
+    ColumnSubsets,
+    column_subsets_regret,
+    sign_estimation_regret,
+)
 from support.command import Command
 from support.played import regret, regrets
 

@@ -15,7 +15,6 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "changing": "hedgerow.environments.drawn.changing:Changing",
         "classification": "hedgerow.environments.drawn.examples:Classification",
         "combined_forecasts": "hedgerow.environments.recorded.combining:CombinedForecasts",
-        "column_subsets": "hedgerow.environments.hard.columns:ColumnSubsets",
         "common_coins": "hedgerow.environments.hard.oblivious:CommonCoins",
         "consensus_columns": "hedgerow.environments.hard.columns:ConsensusColumns",
         "delayed": "hedgerow.environments.wrappers.delayed:Delayed",

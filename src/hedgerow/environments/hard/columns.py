@@ -1,6 +1,6 @@
 """Adversaries that make an algorithm guess the signs of the columns of a hidden matrix.
 
-They are those of Asi et al. 2023, Theorems 9, 10 and 11. Every expert is a guess. In each round one
+They are those of Asi et al. 2023, Theorems 9 and 10. Every expert is a guess. In each round one
 row of the matrix decides which guesses are right. A guess is used up once it is played: all experts
 for the same columns lose 1 from then on, so each round needs a new guess. An expert that was never
 played and is right in all rows loses nothing, so regret is the number of wrong or repeated guesses.
@@ -14,18 +14,16 @@ fewer guesses.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
-from math import ceil, comb
+from math import ceil
 
 import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Traits
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import at_least, between
+from hedgerow.core.validate import at_least
 from hedgerow.environments.drawn.generated import Frame, generator
 from hedgerow.environments.hard.adaptive import last_played
-from hedgerow.environments.hard.lower_bounds import LARGEST_SUBSET
 
 _MATRIX = 4
 MOST_USED = 0.9  # share of the columns that may be used up, so that good ones are left
@@ -48,7 +46,7 @@ class ColumnState:
 class SignEstimation(Frame):
     """Two experts for each column guess its sign: expert 2j guesses -1, expert 2j + 1 guesses +1.
 
-    Rows are used in turn. `lower_bounds.sign_estimation_regret` is the printed bound.
+    Rows are used in turn.
 
     Parameters
     ----------
@@ -215,86 +213,3 @@ class ConsensusColumns(SignEstimation):
                 f"Expected coded={self.coded!r} to be 0: all columns agree (sign_estimation has "
                 "others)."
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnSubsets(SignEstimation):
-    """An expert for every choice of `subset` columns and every way to sign them.
-
-    There are 2^k binomial(p, k) experts, for k = `subset` and p columns. An expert loses unless all
-    its signs are right in the row of this round and none of its columns is gone.
-
-    Parameters
-    ----------
-    clients, experts, horizon
-        The size of the game: number of clients, experts and rounds. `experts` must be 2^k
-        binomial(p, k) for some p.
-    rows
-        The number of rows of the hidden matrix, at least 1.
-    coded
-        The number of columns of a Tardos fingerprinting code, at least 1; the others have the same
-        sign in all rows.
-    active
-        The number of rounds after which all losses are 0. None (default): never.
-    subset
-        The number k of columns that one expert guesses, in [1, 4].
-
-    Examples
-    --------
-    >>> import hedgerow as hr
-    >>> environment = hr.ColumnSubsets(experts=112, horizon=2, subset=2, coded=2)
-    >>> environment.columns
-    8
-
-    References
-    ----------
-    Asi et al. 2023, Theorem 11. The paper prints the sign of the sum of all rows; here it is the
-    sign in one row, because the loss of one person must depend on one row.
-    """
-
-    experts: int = 3120
-    horizon: int = 18
-    coded: int = 2
-    subset: int = 2
-
-    def __post_init__(self) -> None:
-        at_least("subset", self.subset, 1)
-        between("subset", self.subset, 1, LARGEST_SUBSET)
-        super().__post_init__()
-
-    def _check_experts(self) -> None:
-        below, above = (self._count(self.columns + step) for step in (0, 1))
-        formula = f"2^{self.subset} binomial(p, {self.subset})"
-        if self.experts != below:
-            raise InvalidValue(
-                f"Expected experts={self.experts!r} to be {formula} for some p, as {below} or "
-                f"{above}."
-            )
-
-    def _count(self, columns: int) -> int:
-        return 2**self.subset * comb(columns, self.subset)
-
-    @property
-    def columns(self) -> int:
-        """The largest p for which there are enough experts."""
-        columns = self.subset
-        while self._count(columns + 1) <= self.experts:
-            columns += 1
-        return columns
-
-    @property
-    def at_once(self) -> int:
-        return self.subset
-
-    def _subsets(self) -> np.ndarray:
-        return np.array(list(combinations(range(self.columns), self.subset)))
-
-    def columns_of(self, plays: np.ndarray) -> np.ndarray:
-        return self._subsets()[plays // 2**self.subset]
-
-    def losses(self, row: np.ndarray, gone: np.ndarray) -> np.ndarray:
-        subsets = self._subsets()
-        right = (row[subsets] > 0) @ (1 << np.arange(self.subset))
-        losses = np.ones((len(subsets), 2**self.subset))
-        losses[np.arange(len(subsets)), right] = gone[subsets].any(axis=1)
-        return losses.reshape(-1)

@@ -1,23 +1,18 @@
 """Lower bounds on the regret of private algorithms, from Gao et al. 2024 and Asi et al. 2023.
 
-The first three are proven with all constants in `proofs/lower_bounds.md`. The last two repeat the
-constants of printed proofs, which hold only for "sufficiently large" games. Each bound has an
-environment that shows it.
+They are proven with all constants in `proofs/lower_bounds.md`; an environment shows each of them.
 """
 
 from __future__ import annotations
 
-from math import ceil, expm1, log, sqrt
+from math import ceil, expm1, log
 
 import numpy as np
 from scipy.special import bdtrc, gammaln
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, positive
-
-# of the columns in Theorem 11: games that are large enough for a larger subset cannot be played
-LARGEST_SUBSET = 4
+from hedgerow.core.validate import at_least, positive
 
 
 def coin_regret(experts: int, horizon: int) -> float:
@@ -73,54 +68,6 @@ def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
     return float(
         np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + _log_tails(horizon)))).sum()
     )
-
-
-def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> float:
-    """Return the bound in the printed proof of Asi et al., Theorem 9.
-
-    It is T0/1000 for the largest T0 <= T with epsilon <= 1/(200 sqrt(T0) ln T0), and holds for
-    delta <= T^-3 and large T.
-
-    >>> sign_estimation_regret(10**6, 1e-7), sign_estimation_regret(10**6, 1.0)
-    (1000.0, 0.0)
-    >>> sign_estimation_regret(10**6, 1e-5) > 0
-    True
-    """
-    at_least("horizon", horizon, 1)
-    positive("epsilon", epsilon)
-    _small_delta("Theorem 9", delta, horizon)
-    low, high = 1, horizon + 1
-    while high - low > 1:  # the rule gets stricter with T0
-        middle = (low + high) // 2
-        low, high = (
-            (middle, high) if epsilon * 200 * sqrt(middle) * log(middle) <= 1 else (low, middle)
-        )
-    return low / 1000 if low > 1 else 0.0
-
-
-def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: float = 0.0) -> float:
-    """Return the bound in the printed proof of Asi et al., Theorem 11.
-
-    It is T/1000 if epsilon <= sqrt(k/T)/(200 ln T), and 0 otherwise. It holds for delta <= T^-3 and
-    large T.
-
-    >>> column_subsets_regret(1000, 2, 1e-5), column_subsets_regret(1000, 2, 1.0)
-    (1.0, 0.0)
-    """
-    at_least("horizon", horizon, 2)
-    between("subset", subset, 1, LARGEST_SUBSET)
-    positive("epsilon", epsilon)
-    _small_delta("Theorem 11", delta, horizon)
-    return horizon / 1000 if epsilon <= sqrt(subset / horizon) / (200 * log(horizon)) else 0.0
-
-
-def _small_delta(theorem: str, delta: float, horizon: int) -> None:
-    most = float(horizon) ** -3
-    if not 0 <= delta <= most:
-        raise InvalidValue(
-            f"Expected delta={delta!r} in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs "
-            f"delta <= T^-3, T = {horizon}."
-        )
 
 
 def _log_tails(count: int) -> np.ndarray:
