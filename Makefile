@@ -56,4 +56,4 @@ bench-quick: setup
 	$(BIN)/hedgerow bench --quick
 
 clean:
-	rm -rf .venv .import_linter_cache build dist src/*.egg-info papers/*.egg-info benchmarks/*.egg-info src/hedgerow/core/*.so .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made
+	rm -rf .venv .import_linter_cache build dist src/*.egg-info papers/*.egg-info benchmarks/*.egg-info src/hedgerow/core/*.so .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made docs/algorithms

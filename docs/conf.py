@@ -28,7 +28,7 @@ extensions = [
     "docstrings",
     "boxes",
 ]
-exclude_patterns = ["_build", "_ext", "_static", "README.md"]
+exclude_patterns = ["_build", "_ext", "_static", "README.md", "made/notebooks"]
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r".*")]  # types of other libraries are documented elsewhere
 

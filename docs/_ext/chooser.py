@@ -133,7 +133,7 @@ def full_table(table: dict[str, Any], kind: dict[str, Any]) -> str:
         return max(kind["streams"], key=lambda name: row["regret"][name]["mean"])
 
     head = "".join(
-        f"<th>{escape(text)}</th>"
+        f"<th>{escape(text).replace('_', '_<wbr>')}</th>"
         for text in ("algorithm", "trust", "talk", *kind["streams"], "proven")
     )
     lines = []

@@ -1,14 +1,17 @@
 """Pages that are made from the package when the documentation is built: proofs, the API, the
-experiments.
+experiments, the algorithms, notebooks.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import algorithm_pages
+import notebooks
 from sphinx.application import Sphinx
 
 import hedgerow
@@ -133,7 +136,39 @@ def experiment_pages() -> dict[str, str]:
         elif id in table["not_stored"]:
             lines += [f"**No stored run.** {table['not_stored'][id]}", ""]
         lines += ["```text", f"hedgerow reproduce {id}", "```", ""]
-    return {"experiments.md": "\n".join(lines), "claims.md": claims_page()}
+    return {
+        "experiments.md": "\n".join(lines),
+        "claims.md": claims_page(),
+        "gallery.md": gallery_page(),
+        "algorithms.md": algorithm_pages.table(),
+    }
+
+
+def gallery_page() -> str:
+    """All experiments with their pictures and verdicts."""
+    results = stored()["experiments"]
+    lines = [
+        "# Gallery",
+        "",
+        "This page shows the picture of every experiment; a click leads to its claim and its numbers.",
+        "",
+        "Pictures are of the quick form, which has fewer seeds. Verdicts are those of the stored full runs. `hedgerow gallery` draws them all again.",
+        "",
+        "::::{container} gallery",
+    ]
+    for id, experiment in EXPERIMENTS.items():
+        row = results.get(id)
+        verdict = "no stored run" if row is None else f"the claim {claim_words(row['holds'])}"
+        lines += [
+            ":::{container} exhibit",
+            f"**{experiment.title}**",
+            "",
+            f"[![{experiment.title}](../gallery/{id}.png)](experiments.md#{id})",
+            "",
+            f"`{id}`: {verdict}.",
+            ":::",
+        ]
+    return "\n".join([*lines, "::::", ""])
 
 
 def _result(row: dict[str, Any]) -> list[str]:
@@ -169,8 +204,8 @@ def write(folder: Path, pages: dict[str, str]) -> None:
     away.
     """
     folder.mkdir(exist_ok=True)
-    for file in folder.glob("*.md"):
-        if file.name not in pages:
+    for file in folder.iterdir():
+        if file.is_file() and file.name not in pages:
             file.unlink()
     for name, text in pages.items():
         file = folder / name
@@ -183,13 +218,17 @@ def make(app: Sphinx) -> None:
     write(home / "proofs", proof_pages())
     write(home / "api", api_pages())
     write(home / "made", experiment_pages())
+    write(home / "made" / "notebooks", notebooks.notebooks(home))
+    measured = json.loads((home / "choose.json").read_text(encoding="utf-8"))
+    write(home / "algorithms", algorithm_pages.pages(measured))
 
 
 def proofs_of_this_build(app: Sphinx, page: str, source: list[str]) -> None:
     """Pages link to the proofs where they are in the repository; the built pages have them beside
     themselves.
     """
-    del app, page
+    del app
+    source[0] = notebooks.with_link(page, source[0])
     source[0] = re.sub(rf"\]\(\.\./{PROOF_FOLDERS}", "](proofs/", source[0])
 
 

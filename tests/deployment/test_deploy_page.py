@@ -104,7 +104,7 @@ def masked(text: str) -> list[str]:
     text = re.sub(r"[0-9a-f]{16,64}", "HEX", text)
     text = re.sub(r"\d{4}-\d\d-\d\d(T[\d:+]+)?", "TIME", text)
     text = re.sub(r'"play": \d', '"play": 0', text)
-    return [line.rstrip() for line in text.strip().splitlines() if "Join? [y/N]" not in line]
+    return [line.rstrip() for line in text.strip().splitlines() if "? [y/N]" not in line]
 
 
 def differs(shown: list[str], printed: list[str]) -> str | None:

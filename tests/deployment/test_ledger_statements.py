@@ -155,6 +155,14 @@ def test_the_statement_of_a_client(kept: Place) -> None:
     assert statement.ledger.head in page
     assert account.check().hex() in page
     assert "A budget ledger is kept" in files["registry.yaml"]
+    assert (
+        "All studies on these data together, about one record of one client in one round: "
+        "epsilon = 1.5, delta = 0." in page
+    )  # 4.5 times as likely: the odds of the account, not those of this study
+    assert "never more than 4.49 to 1" in page
+    assert "never more than 2.72 to 1" in page
+    for text in ("cannot be recalled", "could not be detected afterwards", "we trust the operator"):
+        assert text in page
 
 
 def test_the_document_has_the_ledger(kept: Place) -> None:
@@ -167,6 +175,16 @@ def test_the_document_has_the_ledger(kept: Place) -> None:
         "Second study",
     ]
     assert found["account"]["budget"] == {"epsilon": "2.0"}
+    assert (found["sealed"], found["tls"]) == (True, None)
+    statement = stated(of_second(kept))
+    account = statement.ledger.account if statement.ledger else None
+    assert statement.ledger is not None
+    assert account is not None
+    one = replace(statement.ledger, account=replace(account, charges=account.charges[:1]))
+    assert (
+        "Nothing else was charged to the account 'north'"
+        in plain_words(replace(statement, ledger=one))[-1]
+    )
 
 
 def test_the_statement_of_a_server(kept: Place) -> None:

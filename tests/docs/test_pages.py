@@ -34,7 +34,7 @@ from support.settings import setting_for
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-MADE_BY_THE_BUILD = ("api/", "proofs/", "made/")
+MADE_BY_THE_BUILD = ("api/", "proofs/", "made/", "algorithms/")
 
 
 def toctree(text: str) -> list[str]:

@@ -82,6 +82,7 @@ Csv = Annotated[
         help="Your own CSV or Parquet file, or a folder of them, as the study describes it.",
     ),
 ]
+TRUST = "Do you trust the operator of the server with exact data?"
 PATIENCE = 30.0  # seconds that `join` waits for a server
 
 
@@ -182,7 +183,9 @@ def join(
         ),
     ],
     csv: Csv = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Join without asking.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Join without asking, also if the server must be trusted.")
+    ] = False,
     convert: Annotated[
         bool,
         typer.Option(
@@ -271,6 +274,8 @@ def _join(
                 "Cannot ask, because standard input is not a terminal. Read the lines above, then "
                 "join with --yes."
             )
+        if manifest.trusts_server and not typer.confirm(TRUST, err=True):
+            return False
         return typer.confirm("Join?", err=True)
 
     before = account.spent_words()

@@ -74,7 +74,7 @@ def _own_heading(thing: Any) -> str:
     return about.strip().partition("\n")[0].rstrip(".") or OTHERS
 
 
-def _grouped(kind: str) -> dict[str, list[str]]:
+def grouped(kind: str) -> dict[str, list[str]]:
     """The names of a kind by heading, in the order of the headings."""
     headings = GROUPS[kind]
     found: dict[str, list[str]] = {heading: [] for heading in headings.values()}
@@ -88,7 +88,7 @@ def _grouped(kind: str) -> dict[str, list[str]]:
 def _show_short() -> None:
     for kind in KINDS:
         OUT.print(f"[bold]{kind}[/bold]")
-        for heading, names in _grouped(kind).items():
+        for heading, names in grouped(kind).items():
             if kind == "algorithms" and heading not in BRIEF:
                 print_indented(f"{heading}:")
                 for name in names:

@@ -137,9 +137,10 @@ def statement(
         for text in words:
             print_indented(text, style="red" if is_loud(text) else None)
     OUT.print(f"{run}: {signature.words}", markup=False, soft_wrap=True)
-    if added.open:
+    missing = list(dict.fromkeys(name for stated in statements.values() for name in stated.open))
+    if missing:
         OUT.print(
-            f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False
+            f"Open, to be filled in with --details FILE.toml: {', '.join(missing)}", markup=False
         )
     return 1 if failed else 0
 

@@ -259,6 +259,7 @@ class Manifest:
             f"{self.algorithm}, {size}, {'no limit on' if rounds is None else rounds} rounds",
             *self._compared(),
             *self.resolved["guarantees_in_words"],
+            *self._trusted(),
             *self._protected(),
             f"if a client is silent, {rule_of(self.closing).words}",
         ]
@@ -271,6 +272,20 @@ class Manifest:
         if file is None:
             return lines
         return lines + FileForm.read(file).words(isinstance(self.family, PublicForecasts))
+
+    @property
+    def trusts_server(self) -> bool:
+        """Whether clients send the server exact data, which it protects."""
+        return self.resolved["trust"] == "central"
+
+    def _trusted(self) -> list[str]:
+        """That the server is trusted, where it is."""
+        if not self.trusts_server:
+            return []
+        return [
+            "the server is trusted with exact data; if it adds no noise, nobody can detect that "
+            "afterwards"
+        ]
 
     def _protected(self) -> list[str]:
         """The change that is hidden, and all that is declared about the data and not checked."""

@@ -6,6 +6,7 @@ of every log, and the sum of the account. A ledger with a difference is refused.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +21,11 @@ from hedgerow.deployment.anchor import Anchor, beside
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.client_ledger import ClientLedger
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.manifest import Manifest, promised, spec_of
+from hedgerow.deployment.home import ROUTE
+from hedgerow.deployment.manifest import SEALED, Manifest, promised, spec_of
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.privacy.secure import SecureNoise
-from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.build import algorithm_record, choices_of, curve_record
 from hedgerow.records.ledger import AccountRecord, ChargeRecord, LedgerRecord
 from hedgerow.records.provenance import code, secure_noise, seeded_noise, versions
 from hedgerow.records.schema import FORMAT, STAMP, RunRecord
@@ -107,6 +109,8 @@ def _of_server(place: Path) -> Deployed:
             entries=server.chain.count,
             head=head.hex(),
             account=None,
+            sealed=manifest.protocol >= SEALED,
+            tls=None,
         )
         return Deployed(_record(place, manifest, server.round), ledger)
     finally:
@@ -132,6 +136,8 @@ def _of_client(place: Path) -> Deployed:
             entries=client.chain.count,
             head=head.hex(),
             account=account_record(account),
+            sealed=manifest.protocol >= SEALED,
+            tls=_tls(place),
         )
         return Deployed(_record(place, manifest, played), ledger)
     finally:
@@ -153,6 +159,7 @@ def account_record(account: Account) -> AccountRecord:
         budget=account.budget,
         unit=account.unit.words(),
         spent=account.spent_words(),
+        total=curve_record(account.filter.spent) if account.charges() else None,
         charges=[
             ChargeRecord(charge.study.hex(), charge.title, charge.words, charge.time)
             for charge in account.charges()
@@ -160,6 +167,14 @@ def account_record(account: Account) -> AccountRecord:
         entries=len(account.export()),
         head=head.hex(),
     )
+
+
+def _tls(place: Path) -> bool | None:
+    """Whether the client of a study reaches its server by TLS, as it was last told to."""
+    try:
+        return str(json.loads((place / ROUTE).read_text(encoding="utf-8"))["url"])[:8] == "https://"
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _record(place: Path, manifest: Manifest, played: int) -> RunRecord:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hedgerow.records.schema import CurveRecord
+
 
 @dataclass(frozen=True)
 class ChargeRecord:
@@ -29,6 +31,8 @@ class AccountRecord:
         What the budget is for, in words; every study protects it, or more.
     spent
         What they have spent, in words.
+    total
+        What all of it guarantees together; None if nothing was charged.
     charges
         By which studies, in order.
     entries, head
@@ -39,6 +43,7 @@ class AccountRecord:
     budget: dict[str, str]
     unit: str
     spent: str
+    total: CurveRecord | None
     charges: list[ChargeRecord]
     entries: int
     head: str
@@ -72,6 +77,10 @@ class LedgerRecord:
         The length of the log, and the hash that covers all of it.
     account
         The account of the data set; None at the server, which has none.
+    sealed
+        Whether uploads are sealed to the server's key.
+    tls
+        Whether this client reaches the server by TLS; None if the ledger does not say.
     """
 
     study: str
@@ -85,3 +94,5 @@ class LedgerRecord:
     entries: int
     head: str
     account: AccountRecord | None
+    sealed: bool
+    tls: bool | None

@@ -40,7 +40,8 @@ class Details:
     """Details of one deployment; None, an empty text and an empty list mean that one is open.
 
     `records_per_client` is the most records that one person may have at one client.
-    `clients_per_person` is the most clients that one person may be at.
+    `clients_per_person` is the most clients that one person may be at. `server_trusted_by` names
+    who has said that the server is trusted; it is asked for only where it must be.
     """
 
     name: str | None = None
@@ -55,6 +56,10 @@ class Details:
     clients_per_person: int | None = None
     preprocessing: str | None = None
     security: str | None = None
+    contact: str | None = None
+    legal_basis: str | None = None
+    retention: str | None = None
+    server_trusted_by: str | None = None
     justification: str | None = None
     sources: str | None = None
     notes: str | None = None

@@ -172,5 +172,5 @@ def document(statement: Statement) -> dict[str, Any]:
             key: str(value) if isinstance(value, date) else value
             for key, value in asdict(details).items()
         },
-        "open": list(details.open),
+        "open": list(statement.open),
     }

@@ -356,7 +356,7 @@ def _ledger(statement: Statement) -> tuple[Block, ...]:
 
 def _open(statement: Statement) -> str:
     """The open details, printed above the signatures."""
-    names = [name.replace("_", " ") for name in statement.details.open]
+    names = [name.replace("_", " ") for name in statement.open]
     return f"Open: {', '.join(names)}." if names else ""
 
 
@@ -365,5 +365,8 @@ def _sign_offs(statement: Statement) -> Grid:
         {"role": "Data protection officer", "name": ""},
         {"role": "Responsible for the data", "name": ""},
     ]
+    if statement.trusts_server:
+        who = statement.details.server_trusted_by
+        signing.append({"role": "Yes: we trust the operator of the server", "name": who or ""})
     rows = tuple((who["role"], who["name"] or OPEN, "", "") for who in signing)
     return Grid(("role", "name", "date", "signature"), rows)

@@ -205,6 +205,18 @@ class Statement:
         return tuple(sorted({1, records, self.lead}))
 
     @property
+    def trusts_server(self) -> bool:
+        """Whether the server sees exact data and is trusted to add the noise."""
+        return self.algorithm.trust == "central" and bool(self.protecting)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The names of open details that matter here."""
+        return tuple(
+            name for name in self.details.open if name != "server_trusted_by" or self.trusts_server
+        )
+
+    @property
     def assumptions(self) -> dict[str, str]:
         """The meaning of every assumption, by name."""
         return {

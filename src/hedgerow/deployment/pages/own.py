@@ -124,7 +124,16 @@ def _place(name: str, found: dict[str, Html]) -> Html:
 def _account(account: Account) -> Html:
     spent = account.filter
     used = float(amount(spent.odometer.units) / amount(spent.capacity)) if spent.capacity else 0.0
-    meter = element("meter", value=f"{used:.4f}", min=0, max=1, aria_label="budget spent")
+    meter = element(
+        "meter",
+        value=f"{used:.4f}",
+        min=0,
+        low=0.75,
+        high=0.999,
+        optimum=0,
+        max=1,
+        aria_label="budget spent",
+    )
     rows = [
         (charge.title, charge.time.replace("T", " "), charge.words, code(charge.study.hex()[:16]))
         for charge in account.charges()
@@ -133,7 +142,14 @@ def _account(account: Account) -> Html:
         terms(
             [
                 ("Data set", account.name),
-                ("Spent by all studies", joined(account.spent_words(), meter)),
+                (
+                    "Spent by all studies",
+                    joined(
+                        account.spent_words(),
+                        meter,
+                        " full: no further study fits" if used >= 1 else "",
+                    ),
+                ),
                 ("Unit of the budget", account.unit.words()),
             ]
         ),

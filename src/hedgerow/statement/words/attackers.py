@@ -45,7 +45,20 @@ def plain_words(statement: Statement) -> list[str]:
         texts.append(f"NO GUARANTEE against {listed(against)}: {reason}.")
     if statement.claimed is not None:
         texts.append(claim_words(statement))
-    return texts
+    return [*texts, *_account(statement)]
+
+
+def _account(statement: Statement) -> list[str]:
+    """How well a bet can do after everything that was charged to the account of the data set."""
+    account = None if statement.ledger is None else statement.ledger.account
+    if account is None or account.total is None:
+        return []
+    if len(account.charges) == 1:
+        return [f"Nothing else was charged to the account {account.data!r} of these data."]
+    worst = exposure(account.total, None, 1)
+    seen = f"all {len(account.charges)} studies that were charged to the account {account.data!r}"
+    bet = _bet(worst, seen, warned=False)
+    return [f"All studies on these data together, about {account.unit}: {_numbers(worst)}. {bet}"]
 
 
 def _subject(statement: Statement, unit: UnitRecord) -> str:

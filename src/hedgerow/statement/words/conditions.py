@@ -15,7 +15,8 @@ from hedgerow.statement.words.phrases import counted, listed, quoted
 
 TRUST = {
     "central": "The server is trusted: clients send it exact values, "
-    "and it adds the noise before it sends anything back.",
+    "and it adds the noise before it sends anything back. A server that adds no noise, or too "
+    "little, could not be detected afterwards.",
     "distributed": "The server is not trusted with single uploads: it sees only their sum, "
     "to which every client adds its share of noise.",
     "local": "Nobody is trusted: what leaves a client is already protected.",
@@ -169,8 +170,11 @@ def horizon_words(statement: Statement) -> list[str]:
             else "The budget is never exceeded: the stated numbers cover every release, "
             "however long the game lasts."
         )
-    if statement.algorithm.data == "real" and guaranteed:
-        texts.append(after_a_crash(statement))
+    if statement.algorithm.data == "real":
+        texts.append(
+            "What was released cannot be recalled, and nobody's data can be taken out of it later."
+        )
+        texts += [after_a_crash(statement)] if guaranteed else []
     return texts
 
 
@@ -282,6 +286,9 @@ def purpose_words(statement: Statement) -> list[str]:
         or OPEN,
         "Why this epsilon": details.text("justification"),
         "Security": details.text("security"),
+        "Legal basis": details.text("legal_basis"),
+        "Kept and erased": details.text("retention"),
+        "Contact": details.text("contact"),
         "Before the noise": details.text("preprocessing"),
         "Sources": details.text("sources"),
         "Published": details.text("publication_date"),

@@ -95,17 +95,34 @@ def ledger_words(statement: Statement) -> list[str]:
     texts.append(
         f"The log {'; that '.join(logs)}. Every hash was computed again for this statement."
     )
-    return [*texts, _kept(statement), f"If a client is silent, {rule_of(ledger.closing).words}."]
+    texts += [_carried(ledger), _kept(statement)]
+    return [*texts, f"If a client is silent, {rule_of(ledger.closing).words}."]
+
+
+def _carried(ledger: LedgerRecord) -> str:
+    """Who could read messages on their way."""
+    tls = {
+        True: "This client reached the server by TLS.",
+        False: "This client reached the server WITHOUT TLS.",
+        None: "This ledger does not say whether connections had TLS: their operators know.",
+    }[ledger.tls]
+    if not ledger.sealed:
+        return tls
+    return f"{tls} Uploads are sealed to the server's key: who carries them sees their length only."
 
 
 def _kept(statement: Statement) -> str:
-    """How long the server keeps the upload of one client."""
+    """What a client keeps, and how long the server keeps the upload of one client."""
+    own = (
+        "A client keeps its plays, hashes of its data and what the algorithm needs between rounds, "
+        "until its folder is deleted; the data themselves are not in its ledger. "
+    )
     if statement.algorithm.trust != "central":
-        return "The server keeps every upload; it contains the client's noise."
+        return f"{own}The server keeps every upload; it contains the client's noise."
     return (
-        "The server keeps the exact upload of a client only until its exchange is answered; then "
-        "it is overwritten, and only sums over clients remain. If the server is killed at that "
-        "moment, this happens when it starts again."
+        f"{own}The server keeps the exact upload of a client only until its exchange is answered; "
+        "then it is overwritten, and only sums over clients remain. If the server is killed at "
+        "that moment, this happens when it starts again."
     )
 
 
