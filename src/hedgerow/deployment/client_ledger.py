@@ -19,7 +19,7 @@ from hedgerow.deployment.manifest import Manifest, check_signed
 from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.wire import NONE, NOTHING, UNSEALED
 
-FILE = "study.db"
+FILE, ROUTE = "study.db", "route.json"
 COUNTED = 2
 """The first protocol whose releases are counted in the account."""
 SCHEMA = (

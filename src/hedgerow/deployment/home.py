@@ -25,7 +25,7 @@ from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.learner import ClientLearner
 
 VARIABLE = "HEDGEROW_CLIENT_HOME"
-ROUTE = "route.json"
+ROUTE = client_ledger.ROUTE
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

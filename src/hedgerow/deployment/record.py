@@ -21,7 +21,6 @@ from hedgerow.deployment.anchor import Anchor, beside
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.client_ledger import ClientLedger
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.home import ROUTE
 from hedgerow.deployment.manifest import SEALED, Manifest, promised, spec_of
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.privacy.secure import SecureNoise
@@ -170,9 +169,9 @@ def account_record(account: Account) -> AccountRecord:
 
 
 def _tls(place: Path) -> bool | None:
-    """Whether the client of a study reaches its server by TLS, as it was last told to."""
+    """Whether the client of a study reaches its server by TLS, by its kept route."""
     try:
-        return str(json.loads((place / ROUTE).read_text(encoding="utf-8"))["url"])[:8] == "https://"
+        return str(json.loads((place / clients.ROUTE).read_text(encoding="utf-8"))["url"])[:8] == "https://"
     except (OSError, ValueError, KeyError):
         return None
 
