@@ -156,18 +156,7 @@ class ContinualSum:
 
     @classmethod
     def private(
-        cls,
-        width: int,
-        rounds: int | None = None,
-        *,
-        mu: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        clip: float = 1.0,
-        unit: Unit | str | None = None,
-        ids: bool = False,
-        factorisation: Kind | Factorisation | None = None,
-        source: SecureNoise,
+        cls, width: int, rounds: int | None = None, *, source: SecureNoise, **choices: Any
     ) -> ContinualSum:
         """Return a counter for real data: exact noise from the operating system's entropy.
 
@@ -179,17 +168,7 @@ class ContinualSum:
         >>> counter.add([1, 0, 0]).shape
         (3,)
         """
-        counter = cls(
-            width,
-            rounds,
-            mu=mu,
-            epsilon=epsilon,
-            delta=delta,
-            clip=clip,
-            unit=unit,
-            ids=ids,
-            factorisation=factorisation,
-        )
+        counter = cls(width, rounds, **choices)
         counter._draw_from(require_secure(source))
         source.additive("gaussian", counter._noise.scale, 0)  # refuses a scale that is out of range
         return counter
