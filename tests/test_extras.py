@@ -16,7 +16,7 @@ from support.paths import EXAMPLES, ROOT
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = (
     *("cryptography", "nacl", "tomli_w", "yaml", "matplotlib", "pyarrow"),
-    *("fastapi", "starlette", "uvicorn", "h11", "jax", "flwr"),
+    *("starlette", "uvicorn", "h11", "jax", "flwr"),
 )
 BLOCKED = f"""
 import sys

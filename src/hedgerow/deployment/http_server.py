@@ -35,7 +35,9 @@ from hedgerow.deployment.wire import Code
 with needs("deploy"):
     import h11
     import uvicorn
-    from fastapi import FastAPI, Request, Response
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PLAIN = "text/plain; charset=utf-8"
@@ -57,7 +59,7 @@ QUIET: dict[str, Any] = {
     "date_header": False,
 }
 """Options of uvicorn."""
-Part = Callable[[FastAPI, Desk], None]
+Part = Callable[[Starlette, Desk], None]
 """Adds routes to the application, for example the live page."""
 
 
@@ -120,7 +122,7 @@ class _Messages:
         await send({"type": "http.response.body", "body": reply.data})
 
 
-def make_app(desk: Desk, *parts: Part) -> FastAPI:
+def make_app(desk: Desk, *parts: Part) -> Starlette:
     """The application around a desk. Each part adds routes, for example the live page.
 
     Parameters
@@ -139,12 +141,12 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     """
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await desk.start()
         yield
         await desk.close()
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = Starlette(lifespan=lifespan)
 
     async def only_post(request: Request) -> Response:
         return _text(405, "messages are sent with POST")
@@ -156,7 +158,7 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     return app
 
 
-def for_operators(app: FastAPI, desk: Desk) -> None:
+def for_operators(app: Starlette, desk: Desk) -> None:
     """Add /healthz, /readyz and /metrics."""
 
     async def health(request: Request) -> Response:
@@ -312,7 +314,7 @@ class OrderlyServer(uvicorn.Server):
         await super().startup(sockets)
         self._watching = asyncio.create_task(self._watch())
         if self._operations is not None:
-            app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+            app = Starlette()
             for_operators(app, self.desk)
             config = uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=1, **QUIET)
             server = _Beside(config)
@@ -432,7 +434,7 @@ def allow_connections(count: int) -> None:
 
 
 def make_server(
-    app: FastAPI, desk: Desk, tls: Tls | None = None, operations: socket.socket | None = None
+    app: Starlette, desk: Desk, tls: Tls | None = None, operations: socket.socket | None = None
 ) -> OrderlyServer:
     """A server for messages and the application, not running yet."""
     # asyncio would keep 256 KiB for each connection. Measured with 300 connections: 297 KB of
@@ -456,7 +458,7 @@ def make_server(
 
 
 def serve(
-    app: FastAPI,
+    app: Starlette,
     desk: Desk,
     listening: socket.socket,
     tls: Tls | None = None,

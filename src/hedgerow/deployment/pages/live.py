@@ -21,14 +21,16 @@ from hedgerow.deployment.pages.html import SAFE, policy
 from hedgerow.deployment.pages.study import parts, study_page
 
 with needs("deploy"):
-    from fastapi import FastAPI, Request, Response
-    from fastapi.responses import StreamingResponse
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+
 
 STREAMS = 200  # open event streams
 PAUSE, BEAT = 0.5, 3.0  # seconds between news, and between signs of life
 
 
-def live_page(app: FastAPI, desk: Desk) -> None:
+def live_page(app: Starlette, desk: Desk) -> None:
     """Add the live page to an application, for `make_app(desk, live_page)`."""
     open_streams = 0
 
