@@ -15,7 +15,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.studies.typed import typed
 
 OPEN = "to be filled in"
@@ -71,9 +71,11 @@ class Details:
         for name in ("records_per_client", "clients_per_person"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), 1)
-        if self.expires is not None and self.publication_date is not None:
-            rule = f"to lie after publication_date={self.publication_date}"
-            expect(self.expires > self.publication_date, "expires", str(self.expires), rule)
+        published = self.publication_date
+        if self.expires and published and self.expires <= published:
+            raise InvalidValue(
+                f"Expected expires={str(self.expires)!r} to lie after publication_date={published}."
+            )
 
     def text(self, name: str) -> str:
         """A value as text, or that it is open."""

@@ -9,7 +9,7 @@ from datetime import date
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.units import Event, Part, Person
-from hedgerow.core.validate import expect, nearest
+from hedgerow.core.validate import nearest
 from hedgerow.records.ledger import LedgerRecord
 from hedgerow.records.schema import (
     STAMP,
@@ -65,19 +65,15 @@ class Statement:
 
     def __post_init__(self) -> None:
         spread, clients = self.details.clients_per_person, self.algorithm.clients
-        expect(
-            spread is None or spread <= clients,
-            "clients_per_person",
-            spread,
-            f"<= the {clients} clients of the run",
-        )
+        if spread is not None and not spread <= clients:
+            raise InvalidValue(
+                f"Expected clients_per_person={spread!r} <= the {clients} clients of the run."
+            )
         records, rounds = self.details.records_per_client, self.algorithm.horizon
-        expect(
-            records is None or rounds is None or records <= rounds,
-            "records_per_client",
-            records,
-            f"<= the {rounds} rounds of the run",
-        )
+        if records is not None and rounds is not None and not records <= rounds:
+            raise InvalidValue(
+                f"Expected records_per_client={records!r} <= the {rounds} rounds of the run."
+            )
         for unit in (guarantee.unit for guarantee in self.algorithm.guarantees):
             if unit.kind in (Person.__name__, Part.__name__):
                 self._check_person(unit)
@@ -87,9 +83,15 @@ class Statement:
         records, spread = self.details.records_per_client or 1, self.details.clients_per_person or 1
         person = unit.parameters.get("of", unit.parameters)
         most, clients = person["records"], person["clients"]
-        covered = f"to be covered: the unit is {unit.words}"
-        expect(spread <= clients, "clients_per_person", spread, covered)
-        expect(records * spread <= most, "records of one person", records * spread, covered)
+        if not spread <= clients:
+            raise InvalidValue(
+                f"Expected clients_per_person={spread!r} to be covered: the unit is {unit.words}."
+            )
+        if not records * spread <= most:
+            raise InvalidValue(
+                f"Expected records of one person={records * spread!r} to be covered: the unit is "
+                f"{unit.words}."
+            )
 
     @property
     def stamp(self) -> str | None:
