@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, pi
+from math import log, pi, sqrt
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +15,7 @@ from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 from hedgerow_benchmarks import correlated as benchmark
 from hedgerow_papers.zhang2024 import factorisations as experiment
+from hedgerow_papers.zhang2024 import table1
 from hedgerow_papers.zhang2024.factorisations import QUICK
 
 
@@ -60,12 +61,24 @@ def test_the_quick_run_names_what_is_wrong_in_print(done: dict[str, Study], tmp_
     assert [check.published for check in printed] == [1 + log(4 * r / 5) / pi for r in QUICK]
     experiment.draw(done, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
-    (table,) = verdict.tables
-    assert [column for column in table.columns if "quoted" not in column] == [
-        "noise",
-        *(f"variance at mu = 1, R = {rounds}" for rounds in QUICK),
-    ]
-    assert [row[-1] for row in table.rows] == ["10.71", "1024", "1024", "10.71"]
+    (shown,) = verdict.tables
+    assert [row[0] for row in shown.rows] == list(table1.ROWS)
+
+
+@pytest.mark.parametrize("rounds", [64, 4096])
+def test_table_1_is_computed_at_the_best_step(rounds: int) -> None:
+    """Both sides of a best step are worse; sums of start and noise have known least values."""
+    fresh, size, error = table1._noise(rounds)
+    known = {"[1]": 1.0, "[3]": 1 + fresh**2, "[8]": 1 + 2 * size * error}
+    for work, square in known.items():
+        least = table1.DISTANCE * sqrt(square / rounds)
+        assert table1.bound(work, rounds).total == pytest.approx(least, rel=1e-6)
+        for factor in (0.8, 1.25):
+            step = table1.DISTANCE / sqrt(square * rounds) * factor
+            assert table1.terms(work, rounds, step).total > 1.02 * least
+    totals = {work: table1.bound(work, rounds).total for work in table1.ROWS}
+    assert totals["[1]"] < totals["[3]"] < totals["[8]"]
+    assert totals[table1.OURS] > totals[table1.OURS_FRESH], "only in millions of rounds is it less"
 
 
 def test_the_verdict_follows_the_norms(

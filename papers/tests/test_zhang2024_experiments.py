@@ -14,7 +14,7 @@ import hedgerow as hr
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.errors import Interrupted
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.experiments.experiment import Experiment, Verdict, judged, spent
+from hedgerow.experiments.experiment import Experiment, Verdict, spent
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.running_sums.kinds import factorise
 from hedgerow.studies.config import Entry, StudyConfig
@@ -40,6 +40,7 @@ def test_all_steps_are_of_one_grid_and_other_data() -> None:
         *figure3.NOISELESS_STEPS,
         *(step for some in figure3.STEPS.values() for step in some),
         *(step for some in figure3.START_STEPS.values() for step in some),
+        *figure3.SHARED_STEPS.values(),
     ]
     assert set(steps) <= set(GRID)
     configs = figure3.studies(quick=False)
@@ -85,7 +86,7 @@ class Pretended:
         ]
 
 
-EXCESS = {"no noise": 0.0, "independent": 0.1, "tree": 0.05, "optimal": 0.02, "BLT": 0.025}
+EXCESS = {"no noise": 0.0, "independent": 0.1, "tree": 0.04, "optimal": 0.02, "BLT": 0.025}
 
 
 def pretended_losses(worse: float) -> Any:
@@ -93,7 +94,7 @@ def pretended_losses(worse: float) -> Any:
         if name in figure3.specs(2.0) and name.startswith("no noise"):
             return 0.15 + 0.01 * seed
         method = name.split("/", maxsplit=1)[0].split(",", maxsplit=1)[0]
-        found = EXCESS.get(method, 0.025) * (worse if method == "BLT" else 1.0)
+        found = EXCESS.get(method, 0.025) * (worse if method in ("BLT", "square root") else 1.0)
         found *= 0.4 if "averaged" in name else 1.0
         found *= 0.8 if name.endswith(figure3.CERTIFIED) else 1.0
         return 0.15 + 0.01 * seed + found * (1 + 0.05 * seed)
@@ -110,9 +111,17 @@ def small_figure3(monkeypatch: pytest.MonkeyPatch) -> dict[str, StudyConfig]:
     return {**configs, figure3.MOVING: short}
 
 
-@pytest.mark.parametrize(("worse", "holds"), [(1.0, True), (1.6, False), (5.0, False)])
+@pytest.mark.parametrize(
+    ("worse", "good", "holds"),
+    [
+        (1.0, True, "as printed"),
+        (1.6, False, "as printed"),
+        (2.5, False, "with other constants"),
+        (5.0, False, "no"),
+    ],
+)
 def test_the_verdict_of_figure_3_follows_the_losses(
-    small_figure3: dict[str, StudyConfig], worse: float, holds: bool
+    small_figure3: dict[str, StudyConfig], worse: float, good: bool, holds: str
 ) -> None:
     regrets = {name: 20 * x for name, x in zip(figure3.MOVING_STEPS, (1, 3, 2, 1.5), strict=True)}
     done: Any = {
@@ -128,8 +137,8 @@ def test_the_verdict_of_figure_3_follows_the_losses(
     }
     verdict = figure3.judge(done)
     failed = {check.name for check in verdict.checks if not check.passed}
-    assert verdict.holds == judged(worse < 4)
-    assert ("epsilon=0.5/printed noise/BLT/over independent" not in failed) is holds
+    assert verdict.holds == holds
+    assert ("epsilon=0.5/printed noise/BLT/over independent" not in failed) is good
     assert "the dynamic comparator is 0" in verdict.message
     assert "moving/dynamic regret over Lemma IV.9" not in failed
     environment: Any = small_figure3[figure3.MOVING].environment
@@ -263,7 +272,12 @@ def test_trials_of_the_search_are_the_methods_of_the_figure() -> None:
 def test_the_search_finds_the_steps_of_the_figure_again(epsilon: float) -> None:
     """Up to neighbours on the grid that are nearly as good."""
     found, others = losses_by_step(figure3.game(), figure3.methods(epsilon)), 0
+    shared = [found.pop(figure3.label(m, figure3.SHARED)) for m in figure3.MF]
+    means = {step: np.mean([losses[step] for losses in shared]) for step in GRID}
+    assert min(means, key=means.__getitem__) == figure3.SHARED_STEPS[epsilon]
     for name, spec in figure3.specs(epsilon).items():
+        if name.endswith(figure3.SHARED):
+            continue
         losses, own = found[name], spec.step or 0.0
         best = min(losses, key=losses.__getitem__)
         assert abs(GRID.index(own) - GRID.index(best)) <= 1
@@ -282,4 +296,4 @@ def test_the_quick_form_of_figure_3_runs(tmp_path: Path) -> None:
     verdict = figure3.judge(done)
     assert np.isfinite([check.obtained for check in verdict.checks]).all()
     figure3.draw(done, tmp_path / "three.png")
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4

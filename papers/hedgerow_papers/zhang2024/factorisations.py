@@ -9,8 +9,9 @@ the tree, eq. (6): log2(R) + 1 for a column of C and log2(R) for a row of B. For
 eq. (8): 1 + ln(4R/5)/pi for a column of C, and the same for the mean row of B. The column bound of
 eq. (8) is too small for every R here, so noise that relies on it protects less than promised.
 (ln(R) + gamma + 4 ln(2))/pi, gamma = 0.577..., is large enough for all R here. The library computes
-norms and uses neither. The other columns of Table I are about the regret of learning, most of it
-nonconvex. No code here computes them: they are printed beside the computed noise as quotations.
+norms and uses neither. `table1` computes the bounds on the regret of Table I. With their constants
+the one for correlated noise is below that for independent noise only in games of millions of
+rounds, although less is measured with it in all games that are played.
 
 The studies measure what the noise costs: the regret of the running leader with each factorisation.
 """
@@ -29,7 +30,6 @@ from hedgerow.experiments.experiment import (
     Check,
     Experiment,
     Studies,
-    TextTable,
     Verdict,
     judged,
     lower_end_of_difference,
@@ -40,11 +40,13 @@ from hedgerow.running_sums.toeplitz import inverse_series
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.zhang2024.others import jax_privacy
+from hedgerow_papers.zhang2024.table1 import OURS, OURS_FRESH, ROWS, bound, table_1
 
 ROUNDS = (4, 16, 64, 256, 1024, 4096, 16384)
 QUICK = ROUNDS[:5:2]
 DENSE = {True: 16, False: 1024}  # the most rounds of the dense factorisation, quick or not
 BUFFERS = 4
+FAR = 2**22  # rounds at which the bound for correlated noise is the smaller one
 THEIRS = 1024  # rounds for which jax-privacy searches, where it is installed: half a minute
 SIZES = (1, 2, 5, 10, 20, 50, 100)  # ticks
 CLIENTS, EXPERTS, GAP = 10, 10, 0.2
@@ -143,39 +145,6 @@ def table(rounds: int) -> dict[str, tuple[float, float]]:
     }
 
 
-# Table I: work, noise, regret, losses, and the factor of its noise term with rate and rounds
-QUOTED: tuple[tuple[str, Kind, str, str, str], ...] = (
-    ("this paper", "root", "dynamic", "nonconvex", "eta^2 (ln R)^2"),
-    ("this paper", "independent", "dynamic", "nonconvex", "eta"),
-    ("[3]", "independent", "static", "convex", "eta"),
-    ("[8]", "root", "static", "convex", "eta ln R"),
-)
-
-
-def table_1(all_rounds: tuple[int, ...]) -> TextTable:
-    """Table I as far as it has noise: quoted columns, and the variance that is computed."""
-    return TextTable(
-        "Table I: columns with (quoted) are the paper's words and not computed",
-        (
-            "work (quoted)",
-            "noise",
-            "regret (quoted)",
-            "losses (quoted)",
-            "factor of the noise (quoted)",
-            *(f"variance at mu = 1, R = {rounds}" for rounds in all_rounds),
-        ),
-        tuple(
-            (
-                work,
-                LABELS[kind],
-                *words,
-                *(f"{scaled(kind, rounds).max ** 2:.4g}" for rounds in all_rounds),
-            )
-            for work, kind, *words in QUOTED
-        ),
-    )
-
-
 def judge(done: Studies) -> Verdict:
     quick, checks, kept = is_quick(done, studies), [], []
     for rounds in QUICK if quick else ROUNDS:
@@ -207,13 +176,24 @@ def judge(done: Studies) -> Verdict:
         near = scaled("blt", THEIRS).max / other
         checks.append(Check(f"R={THEIRS}/BLT, error over jax-privacy's", near, "<=", 1.001))
     checks += _regrets(done)
+    last = (QUICK if quick else ROUNDS)[-1]
+    if not quick:
+        for work, (*_, order) in ROWS.items():
+            found = log(bound(work, last).total / bound(work, ROUNDS[-3]).total)
+            text = f"Table I/{work}/exponent of R minus that of the printed order"
+            off = found / log(last / ROUNDS[-3]) - order
+            checks.append(Check(text, abs(off), "<=", 0.1))
+        wins = bound(OURS, FAR).total / bound(OURS_FRESH, FAR).total
+        checks.append(Check(f"Table I/R={FAR}/bound, correlated over independent", wins, "<=", 1.0))
     larger = all(check.passed for check in checks if "gamma" in check.name)
     short = [1 - printed_norm(r) / column("root", r) for r in (QUICK if quick else ROUNDS)]
     failed = sum(lack > 0 for lack in short)
     message = (
         f"{sum(kept)} of {len(kept)} printed bounds on norms hold; the bound of eq. (8) on the"
         f" column norm of the Toeplitz factor fails at {failed} of {len(short)} R, and noise by it"
-        f" lacks {min(short):.1%} to {max(short):.1%} of the variance that is needed"
+        f" lacks {min(short):.1%} to {max(short):.1%} of the variance that is needed; Table I at"
+        f" R = {last}: the bound on the regret is {bound(OURS, last).total:.3f} with correlated and"
+        f" {bound(OURS_FRESH, last).total:.3f} with independent noise"
     )
     return Verdict(
         judged(all(kept), larger),

@@ -3,8 +3,12 @@
 20 clients with 5 examples in each of 1000 rounds, 100 features, synthetic(0.1, 0.1) of FedProx with
 two classes, (0.5, 1e-3) and (2, 1e-3), local trust. Features have norm 1, so gradients have norm at
 most B_g = 1 without clipping, L = 1/4, and local steps of at most 2 / L keep the printed
-sensitivity (`proofs/online_sgd.md`). Step sizes are not in the paper: `step_search` finds them for
-every method on other data, with one grid.
+sensitivity (`proofs/online_sgd.md`). In the paper all curves share one step, but for independent
+noise, which has a smaller one; the numbers are not printed. `step_search` finds them on other data,
+with one grid: the step with the least mean loss of MF (i), (ii), (iii), and the best one of
+independent noise. The claim is judged at these: a curve follows that without noise if it is nearer
+to it than to that of independent noise. A shared step favours nobody but the run without noise,
+which could take a far larger one. So every method is also played at its own best step.
 
 What is compared is the excess: the loss on test data, as a mean over the last 8 % of the rounds,
 minus that of the tuned run without noise that takes its gradients in the same way, on the same
@@ -76,7 +80,10 @@ KINDS: dict[str, Kind] = {
     "square root": "root",
     "BLT": "blt",
 }
-PRINTED, CERTIFIED = "printed noise", "certified noise"
+PRINTED, CERTIFIED, SHARED = "printed noise", "certified noise", "shared step"
+MF = ("tree", "optimal", "square root")  # MF (i), (ii), (iii)
+SHARED_STEPS = {0.5: 0.283, 2.0: 0.8}  # from the same search: the least mean loss of these three
+NEAR = 0.5  # of the way to independent noise
 # Found by `best_steps(game(), methods(epsilon))`, on the data seeds 1000 and 1001, two noise draws
 # each. A long test searches again: three steps at epsilon = 0.5 are neighbours of the best one on
 # the grid, with at most 1.03 times its excess; all others are the best.
@@ -122,6 +129,10 @@ def specs(epsilon: float) -> dict[str, OnlineSGD]:
     for how, spec in ((PRINTED, printed), (CERTIFIED, local)):
         for (method, kind), step in zip(KINDS.items(), STEPS[epsilon, how], strict=True):
             found[label(method, how)] = replace(spec, plan=Plan("convex", kind), step=step)
+    shared = SHARED_STEPS[epsilon]
+    found[label(NOISELESS, SHARED)] = replace(found[NOISELESS], step=shared)
+    for method in MF:
+        found[label(method, SHARED)] = replace(found[label(method, PRINTED)], step=shared)
     for method, step in zip(STARTED, START_STEPS[epsilon], strict=True):
         name, _, averaged = method.partition(", ")
         found[label(method, "start")] = replace(
@@ -213,6 +224,11 @@ def excess(study: Study, name: str) -> Array:
     return final(study, name) - final(study, base)
 
 
+def behind(study: Study, name: str) -> Array:
+    """The final loss above that of the run without noise at the shared step, by seed."""
+    return final(study, name) - final(study, label(NOISELESS, SHARED))
+
+
 @lru_cache(maxsize=64)
 def moving_facts(environment: DriftingExamples, seed: int) -> tuple[float, float, float]:
     """The distance to the best model, C_R, and the mean least loss of a round."""
@@ -255,10 +271,16 @@ def separable(environment: FederatedSynthetic) -> bool:
 
 
 def judge(done: Studies) -> Verdict:
-    checks, notes, follows = [], [], []
+    checks, notes, near, follows = [], [], [], []
     for name, study in done.items():
         if name == MOVING:
             continue
+        alone = behind(study, label("independent", PRINTED))
+        for method in MF:
+            ratio = Ratio.of(behind(study, label(method, SHARED)), alone)
+            text = f"{name}/{SHARED}/{method}/behind no noise, over independent, upper end"
+            checks.append(Check(text, ratio.high, "<=", NEAR))
+            near.append(ratio.high < NEAR)
         for how in (PRINTED, CERTIFIED):
             alone = excess(study, label("independent", how))
             for method, limit in (("optimal", 0.30), ("square root", 0.33), ("BLT", 0.33)):
@@ -277,6 +299,11 @@ def judge(done: Studies) -> Verdict:
                 excess(study, label(method, CERTIFIED)), excess(study, label(method, PRINTED))
             )
             checks.append(Check(f"{name}/{method}/certified over printed", gain.value, "<=", 1.0))
+        quiet = [final(study, n).mean() for n in (label(NOISELESS, SHARED), NOISELESS)]
+        notes.append(
+            f"{name}: the run without noise ends at {quiet[0]:.3f} with the shared step and at"
+            f" {quiet[1]:.3f} with its own"
+        )
         cost = spent(study.algorithms[label("BLT", PRINTED)])
         own = spent(study.algorithms[label("BLT", CERTIFIED)])
         notes.append(f"{name}: the printed noise costs {cost:.3f}, the certified noise {own:.3f}")
@@ -286,17 +313,23 @@ def judge(done: Studies) -> Verdict:
         notes.append("a printed round can be separated: the dynamic comparator is 0")
     checks += _moving_checks(done[MOVING], notes)
     tables = tuple(excess_table(study, name) for name, study in done.items() if name != MOVING)
-    return Verdict(judged(all(follows)), tuple(checks), "; ".join(notes), tables)
+    return Verdict(judged(all(near), all(follows)), tuple(checks), "; ".join(notes), tables)
 
 
 def excess_table(study: Study, name: str) -> TextTable:
     """The mean excess of every method, and its ratio to that of independent noise."""
-    ways = {PRINTED: PRINTED, CERTIFIED: CERTIFIED, "certified, gradients at the start": "start"}
+    ways = {
+        PRINTED: PRINTED,
+        f"{PRINTED}, {SHARED}": SHARED,
+        CERTIFIED: CERTIFIED,
+        "certified, gradients at the start": "start",
+    }
 
     def cell(method: str, how: str) -> str:
         if label(method, how) not in study.algorithms:
             return ""
-        found, alone = (excess(study, label(m, how)) for m in (method, "independent"))
+        above, other = (behind, PRINTED) if how == SHARED else (excess, how)
+        found, alone = above(study, label(method, how)), above(study, label("independent", other))
         return f"{found.mean():.3f} ({Ratio.of(found, alone).value:.2f})"
 
     rows = (
@@ -347,10 +380,17 @@ def draw(done: Studies, path: Path) -> None:
     from hedgerow_papers.zhang2024.measured import plot_measure
 
     note = footer(done, studies, "bands: one standard deviation")
-    for how, file in ((PRINTED, path), (CERTIFIED, sibling(path, "certified"))):
+    shared = {m: label(m, SHARED) for m in (NOISELESS, *MF)}
+    shared["independent"] = label("independent", PRINTED)
+    for how, file in (
+        (SHARED, path),
+        (PRINTED, sibling(path, "own-steps")),
+        (CERTIFIED, sibling(path, "certified")),
+    ):
         names = {NOISELESS: NOISELESS} | {
             method: label(method, how) for method in KINDS if method != "tree, least squares"
         }
+        names = shared if how == SHARED else names
         if how == CERTIFIED:
             names["BLT, averaged"] = label("BLT, averaged", "start")
         panels = {
