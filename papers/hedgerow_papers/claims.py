@@ -11,21 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal, get_args
 
-from hedgerow.experiments.experiment import Holds, claim_words
+from hedgerow.experiments.experiment import Holds
+
+Verdict = Holds | Literal["not judged"]
 
 
 @dataclass(frozen=True)
 class Claim:
     """One claim of a paper.
 
-    `holds` is about the claim as printed, under the privacy that it claims. `privacy` is what the
-    printed constants cost. `proof` is a file and an anchor; `experiment` or `command` shows it.
+    `holds` is about the claim as printed, under the privacy that it claims; "not judged" only where
+    we lack the data or the constants of the paper. `privacy` is what the printed constants cost.
+    `proof` is a file and an anchor; `experiment` or `command` shows it.
     """
 
     place: str
     quote: str
-    holds: Holds
+    holds: Verdict
     truth: str = ""
     privacy: str = ""
     proof: str = ""
@@ -62,36 +66,86 @@ def printed_claim(paper: str, name: str) -> str:
     return papers()[paper].claims[name].quote
 
 
+COLUMNS = (
+    "as printed",
+    "true as printed?",
+    "under which epsilon",
+    "ours",
+    "proof or counterexample",
+    "command",
+)
+
+
+INTRODUCTION = """
+This page lists the theorems and figures of the papers that Hedgerow builds on: each claim in the
+words of the paper, whether it is true as printed under the privacy that it claims, what the printed
+constants really cost, and how to check it. Everything here builds on the ideas of the authors, and
+most corrections are small. If we misread a paper, please tell us.
+""".strip()
+MEANING = """
+*With other constants* means that something near the claim is true; the column *ours* says what.
+*Not judged* means that we lack the data or the constants of the paper. A dash under epsilon means
+that the claim is not about privacy. The commands need `pip install ./papers` in a checkout.
+""".strip()
+
+
 def page() -> str:
-    """All claims as one page of the documentation."""
+    """All claims as one table of the documentation."""
     lines = [
         "# What the papers claim, and what is true",
         "",
-        "This page lists the theorems and figures that we checked: the claim in the words of the"
-        " paper, whether it holds as printed under the privacy that it claims, what the printed"
-        " constants really cost, and how to see it. Everything here builds on the ideas of the"
-        " authors, and most corrections are small. If we misread a paper, please tell us.",
+        INTRODUCTION,
         "",
+        f"{_counted()} {MEANING}",
+        "",
+        "````{container} claims",
+        f"| {' | '.join(COLUMNS)} |",
+        "|" + "---|" * len(COLUMNS),
     ]
     for paper in papers().values():
-        lines += [f"## {paper.title}", ""]
-        lines += [paper.note, ""] if paper.note else []
-        for claim in paper.claims.values():
-            lines += [f"### {claim.place}", "", f"> {claim.quote}", "", _verdict(claim), ""]
-    return "\n".join(lines)
+        lines.append(f"| **{paper.title}** {paper.note} |" + " |" * (len(COLUMNS) - 1))
+        lines += [f"| {' | '.join(map(_cell, _row(c)))} |" for c in paper.claims.values()]
+    return "\n".join([*lines, "````", ""])
 
 
-def _verdict(claim: Claim) -> str:
-    words = claim_words(claim.holds)
-    parts = [f"**{words[:1].upper()}{words[1:]}.** {claim.truth}".strip()]
-    if claim.privacy:
-        parts.append(f"The printed constants cost {claim.privacy}.")
-    seen = []
-    if claim.proof:
-        file, _, anchor = claim.proof.partition("#")
-        seen.append(f"[proof](../proofs/{file}#{anchor})")
-    if claim.experiment:
-        seen.append(f"[`hedgerow reproduce {claim.experiment}`](experiments.md#{claim.experiment})")
-    if claim.command:
-        seen.append(f"`{claim.command}`")
-    return " ".join([*parts, f"See {', '.join(seen)}." if seen else ""]).strip()
+def _counted() -> str:
+    """How many claims have each verdict."""
+    all_of_them = [claim.holds for paper in papers().values() for claim in paper.claims.values()]
+    verdicts: tuple[Verdict, ...] = (*get_args(Holds), "not judged")
+    parts = [f"{all_of_them.count(verdict)} {words(verdict)}" for verdict in verdicts]
+    return f"Of {len(all_of_them)} claims, {', '.join(parts[:-1])} and {parts[-1]}."
+
+
+def words(verdict: Verdict) -> str:
+    """A verdict in the page.
+
+    >>> words("no"), words("not judged")
+    ('do not hold', 'are not judged')
+    """
+    if verdict == "no":
+        return "do not hold"
+    return "are not judged" if verdict == "not judged" else f"hold {verdict}"
+
+
+def _row(claim: Claim) -> tuple[str, ...]:
+    """The cells of a claim."""
+    file, _, anchor = claim.proof.partition("#")
+    seen = [
+        f"[`hedgerow reproduce {claim.experiment}`](experiments.md#{claim.experiment})"
+        if claim.experiment
+        else "",
+        f"`{claim.command}`" if claim.command else "",
+    ]
+    return (
+        f"**{claim.place}.** “{claim.quote}”",
+        "yes" if claim.holds == "as printed" else claim.holds,
+        claim.privacy or "–",
+        claim.truth or "The same.",
+        f"[{anchor.replace('-', ' ')}](../proofs/{file}#{anchor})" if file else "–",
+        "<br>".join(filter(None, seen)) or "–",
+    )
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its cell."""
+    return text.replace("|", "\\|")

@@ -1,13 +1,21 @@
 """Counterexamples to printed claims, small enough to be computed exactly.
 
-Run them with `python -m doctest -v` on this file; each returns the numbers that contradict a claim.
+Each function returns the numbers that contradict a claim, or show how far it reaches. `python -m
+hedgerow_papers.counterexamples NAME` prints what a function says and its numbers.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 from math import exp, expm1, log, sqrt
+from typing import Any
 
+import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtr
+
+from hedgerow.environments.drawn.generated import generator
 
 
 def private_hedge_of_many(
@@ -70,6 +78,51 @@ def shuffled_reports(
     return float(1 - high - exp(epsilon) * (1 - low)), float(of_the_sum)
 
 
+def followed_noise(
+    rounds: int = 40_000, eta: float = 2.0, seed: int = 0
+) -> tuple[float, float, float]:
+    """RW-Meta as printed can regret a fixed share of all rounds (Jacobsen and Fawaz 2025, bound 3).
+
+    Three experts gain 1, 0 and 1/2 in every round. Forecaster 1 names the third. Forecaster 2 names
+    the second if its noisy score is above the first one's, and otherwise the first. Returns the
+    regret against forecaster 1 in one run, its expectation, and the printed bound
+    (`proofs/walk_meta.md#counterexample`).
+
+    >>> regret, expected, bound = followed_noise()
+    >>> 0.9 < regret / expected < 1.1, round(expected), round(bound)
+    (True, 10000, 804)
+    """
+    noise = eta * generator(seed, 0).standard_normal((rounds, 3))
+    ahead, gained = 0.0, 0.0  # the score of forecaster 2 above that of forecaster 1
+    for first, second, third in noise:
+        if ahead > 0:  # it is followed, names the second expert and gains nothing
+            ahead += second - third - 0.5
+        else:
+            gained += 0.5
+            ahead += first - third + 0.5
+    bound = (eta + sqrt(2)) * sqrt(2 * rounds * log(2))
+    return rounds / 2 - gained, rounds / 4, bound
+
+
+def far_horizon(delta: float = 1e-6) -> float:
+    """From which T on covers beat DP-FTRL on a line at epsilon = T^(-1/4) (Asi et al. 2023).
+
+    The printed rates, with logarithms and every hidden constant 1, are sqrt(T ln T) +
+    T^(7/12) ln(1/delta)^(1/3) ln T and T^(5/8). Returns log10 of the T at which they are equal: the
+    claim is about the limit.
+
+    >>> round(far_horizon())
+    61
+    """
+
+    def later(at: float) -> float:  # ln of the ratio of the rates, at = ln T
+        rates = 0.5 * (at + log(at)), 7 / 12 * at + log(at) + log(log(1 / delta)) / 3
+        return float(np.logaddexp(*rates)) - 5 / 8 * at
+
+    found: Any = brentq(later, 50.0, 1000.0)
+    return float(found) / log(10)
+
+
 def short_column(rounds: int = 1000) -> float:
     """The printed column norm of the Toeplitz root is too small (Zhang et al. 2024, equation 8).
 
@@ -94,3 +147,19 @@ def reversed_inequality(rate: float = 0.1, loss: float = 0.5) -> float:
     True
     """
     return -expm1(loss * log(1 - rate)) - rate * loss
+
+
+def main(names: list[str]) -> int:
+    here = dict(inspect.getmembers(sys.modules[__name__], inspect.isfunction))
+    known = sorted(n for n, of in here.items() if of.__module__ == __name__ and of is not main)
+    for name in names:
+        if name not in known:
+            sys.stderr.write(f"Unknown counterexample {name!r}. Known: {', '.join(known)}.\n")
+            return 2
+        text = inspect.cleandoc(here[name].__doc__ or "").partition(">>>")[0].strip()
+        sys.stdout.write(f"{text}\n\n{here[name]()}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

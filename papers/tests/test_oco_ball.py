@@ -57,8 +57,14 @@ SOUND = {"rounds": 0.4, "epsilon": -0.4, "dimension": 0.2, "line": 0.65}
 SIZES = {UPDATES: 0.8, WARM: 0.5, TREE: 1.0, COVER: 0.8}
 CASES: list[tuple[dict[str, float], tuple[str, str, float] | None, bool, list[str]]] = [
     ({}, None, True, []),
-    ({UPDATES: 1.2}, None, False, ["rounds/T=256/regret of DP-FTRL minus Limited Updates, lower"]),
-    ({COVER: 1.2}, None, False, []),
+    ({UPDATES: 1.2}, None, True, ["rounds/T=256/regret of DP-FTRL minus Limited Updates, lower"]),
+    (
+        {UPDATES: 1.2, COVER: 1.2},
+        None,
+        False,
+        ["rounds/T=256/regret of DP-FTRL minus Limited Updates, lower"],
+    ),
+    ({COVER: 1.2}, None, True, []),
     ({UPDATES: 0.01}, ("rounds", UPDATES, 1.0), True, ["rounds/Limited Updates/slope"]),
     ({UPDATES: 0.01}, ("rounds", TREE, 1.0), True, ["rounds/DP-FTRL/slope", "rounds/DP-FTRL/256/"]),
     ({}, ("epsilon", TREE, 0.0), True, ["epsilon/DP-FTRL/slope of regret, upper"]),
@@ -66,7 +72,7 @@ CASES: list[tuple[dict[str, float], tuple[str, str, float] | None, bool, list[st
     ({}, ("dimension", TREE, 0.0), True, ["dimension/DP-FTRL/slope of regret, lower"]),
     ({}, ("dimension", UPDATES, 0.5), True, ["dimension/Limited Updates/slope of regret, upper"]),
     ({COVER: 0.1}, ("line", COVER, 1.0), True, ["line/cover/slope of regret, upper"]),
-    ({COVER: 6.5}, None, False, ["line/cover/256/lower end", "line/cover/256/share"]),
+    ({COVER: 6.5}, None, True, ["line/cover/256/lower end", "line/cover/256/share"]),
 ]
 
 

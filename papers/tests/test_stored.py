@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     old = {key: ROW[key] for key in stored.KEPT} | {"message": "old"}
     for name, rows in (("gao2024", [old]), ("ours", [])):
         (tmp_path / name).mkdir()
-        page = {"version": "1", "experiments": rows, "not_stored": {"flusight": "Not run."}}
+        page = {"experiments": rows, "not_stored": {"flusight": "Not run."}}
         (tmp_path / name / stored.FILE).write_text(json.dumps(page))
     return tmp_path
 
@@ -40,7 +40,7 @@ def test_a_run_is_stored_beside_its_experiment(place: Path) -> None:
         "gao2024-figure2": "new",
         "flusight": "flu",  # of the package: among ours
     }
-    assert set(found["flusight"]) == set(stored.KEPT)
+    assert set(found["flusight"]) == {*stored.KEPT, stored.VERSION}
     assert json.loads((place / "ours" / stored.FILE).read_text())["not_stored"] == {}
 
 

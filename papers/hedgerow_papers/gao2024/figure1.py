@@ -19,6 +19,9 @@ The printed noise is claimed to cost epsilon. The certificate says 25 epsilon fo
 (d epsilon / 4), and epsilon for the curved one. So we add certified noise. There one client has
 nobody to hide its uploads from: it is its own curator and protects what it plays. Ten clients hide
 their uploads from the server.
+
+The claim holds as printed if in both readings ten clients are significantly better at the epsilon
+that is claimed, and with other constants if they are so in one of them.
 """
 
 from __future__ import annotations
@@ -153,8 +156,8 @@ def judge(done: Studies) -> Verdict:
     text = f"{'; '.join(notes)}; the heights of the printed figure are not in the paper's text"
     text_low = f"{LINEAR}/{CERTIFIED}/m=1-above-m={TEN}/lower end"
     checks.append(Check(text_low, lows[CERTIFIED][0], "<=", 0.0))  # no speed-up at this size
-    as_printed = min(lows[PRINTED]) > 0 and max(costs) <= EPSILON
-    return Verdict(judged(as_printed, min(lows[CERTIFIED]) > 0), tuple(checks), text)
+    held = [low > 0 and cost <= EPSILON for low, cost in zip(lows[PRINTED], costs, strict=True)]
+    return Verdict(judged(all(held), any(held) or min(lows[CERTIFIED]) > 0), tuple(checks), text)
 
 
 def draw(done: Studies, path: Path) -> None:

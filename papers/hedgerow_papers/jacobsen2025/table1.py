@@ -206,7 +206,14 @@ def judge(done: Studies) -> Verdict:
         Check("mean share of best learner", float(np.mean(shares)), ">=", LEAST_MEAN, 0.9)
     )
     better = all(more for _, _, more in above)
-    return Verdict(judged(better), tuple(checks), _note(done, above), tables(done))
+    holds = judged(better) if whole(done) else None
+    return Verdict(holds, tuple(checks), _note(done, above), tables(done))
+
+
+def whole(done: Studies) -> bool:
+    """Whether the data are those of the paper: a claim about them is not judged by an excerpt."""
+    games = (study.config.environment for study in done.values())
+    return all(game.setting.rounds == PUBLISHED_WEEKS for game in games)
 
 
 def of_state(state: str) -> Experiment:
@@ -286,7 +293,8 @@ def _note(done: Studies, above: list[tuple[str, float, bool]]) -> str:
         notes.append("with this excerpt confirmed cases count")
     if weeks != PUBLISHED_WEEKS:
         notes.append(
-            f"these data have {weeks} weeks and the paper {PUBLISHED_WEEKS}, so only ratios compare"
+            f"these data have {weeks} weeks and the paper {PUBLISHED_WEEKS}, so only ratios"
+            " compare, and its claim is not judged"
         )
     return "; ".join(notes)
 
