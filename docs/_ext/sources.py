@@ -118,8 +118,10 @@ def experiment_pages() -> dict[str, str]:
         "",
     ]
     if results:
+        missing = "; ".join(f"[{id}](#{id})" for id in table["not_stored"])
         lines += [
-            f"Verdicts and numbers come from stored runs of version {table['version']}. Not stored: {'; '.join(f'[{id}](#{id})' for id in table['not_stored'])}.",
+            "Verdicts and numbers come from stored runs; each says which version ran it."
+            + (f" Not stored: {missing}." if missing else ""),
             "",
         ]
     for id, experiment in EXPERIMENTS.items():
@@ -173,7 +175,7 @@ def gallery_page() -> str:
 
 def _result(row: dict[str, Any]) -> list[str]:
     lines = [
-        f"**The claim:** {claim_words(row['holds'])}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.",
+        f"**The claim:** {claim_words(row['holds'])}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}. Stored by version {row['version']}.",
         "",
     ]
     lines += [f"*{row['message'][:1].upper()}{row['message'][1:]}.*", ""] if row["message"] else []

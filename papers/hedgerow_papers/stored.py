@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.version import __version__
 
 FOLDER, FILE, OURS = Path(__file__).parent, "results.json", "ours"
 KEPT = ("id", "status", "message", "holds", "passed", "checks", "tables")
+VERSION = "version"  # of the package that ran the row
 
 
 def stored() -> dict[str, Any]:
-    """The version of the runs, the runs by experiment, and why some experiments have none."""
+    """The runs by experiment, each with its version, and why some experiments have none."""
     found: dict[str, Any] = {"experiments": {}, "not_stored": {}}
     for file in sorted(FOLDER.glob(f"*/{FILE}")):
         page = _read(file)
-        found["version"] = page["version"]
         found["experiments"] |= {row["id"]: row for row in page["experiments"]}
         found["not_stored"] |= page["not_stored"]
     return found
@@ -45,7 +46,7 @@ def store(row: dict[str, Any]) -> str | None:
     place = _place(row["id"])
     page = _read(place)
     rows = {known["id"]: known for known in page["experiments"]}
-    rows[row["id"]] = {key: row[key] for key in KEPT}
+    rows[row["id"]] = {key: row[key] for key in KEPT} | {VERSION: __version__}
     page["experiments"] = list(rows.values())
     page["not_stored"].pop(row["id"], None)
     place.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
