@@ -353,3 +353,34 @@ def test_the_command(hedgerow: Command, copied: Place) -> None:
     for command in ("statement", "verify"):
         refused = hedgerow(command, str(folder))
         assert (refused.code, "log was changed" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("part", ["odds", "account", "head", "later"])
+def test_a_statement_is_compared_with_its_ledger(
+    hedgerow: Command, copied: Place, part: str
+) -> None:
+    """Also one that a holder of the key has written and signed; an earlier one stays true."""
+    folder = of_second(copied)
+    assert hedgerow("statement", str(folder)).code == 0
+    stated_in = folder / "statement" / "sparse_vector"
+    lies = {
+        "odds": ("2.72 to 1", "2 to 1", "statement.md"),
+        "account": (
+            '"spent": "epsilon = 1.5 of 2"',
+            '"spent": "epsilon = 1 of 2"',
+            "statement.json",
+        ),
+        "head": (read_deployment(folder).ledger.head, "00" * 32, "statement.json"),
+    }
+    if part == "later":  # the account pays for another study
+        copied.hold("Third study", "0.25")
+    else:
+        before, after, name = lies[part]
+        text = (stated_in / name).read_text(encoding="utf-8")
+        assert before in text
+        (stated_in / name).write_text(text.replace(before, after), encoding="utf-8")
+        write_digest(stated_in, copied.home.place("north") / "key.pem")
+    for target in (folder, stated_in):
+        checked = hedgerow("verify", str(target))
+        assert checked.code == (part != "later"), checked.out + checked.err
+        assert ("differs: " in checked.out) == (part != "later")

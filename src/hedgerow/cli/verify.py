@@ -12,7 +12,7 @@ from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
-from hedgerow.statement.check import statement_differences
+from hedgerow.statement.check import ledger_differences, statement_differences
 from hedgerow.statement.files import PLACE, is_statement
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.storage.digest import Verdict
@@ -20,7 +20,11 @@ from hedgerow.studies.storage.digest import sign as sign_digest
 from hedgerow.studies.storage.digest import verify as verify_digest
 from hedgerow.studies.storage.finished import finished_record
 
-STATED = "The statement is as it was written. What it says about a run is checked with the run."
+STATED = (
+    "The statement is as it was written. A signature shows who wrote it, not that it is true: what "
+    "it says is checked with the run or the ledger."
+)
+HELD = "What the statements say follows from this ledger."
 UNSEEN = (
     "The data are not here: the number of clients, experts and rounds, the gaps and the losses "
     "are as the record says."
@@ -107,13 +111,19 @@ def verify(
 
 def _alone(folder: Path, key: Path | None, json: bool) -> int:
     """Check a statement by its digest, or the ledger of a deployment with its statements."""
-    folders, words, own = [folder], STATED, None
+    folders, words, own, ledger = [folder], STATED, None, None
     if is_deployment(folder):
+        ledger = folder
         found = read_deployment(folder).ledger
         words = f"study {found.study}: {found.entries} entries, head {found.head}"
         folders = [one for one in sorted((folder / PLACE).glob("*")) if is_statement(one)]
         own = found.signed[found.party or SERVER]
+    elif folder.parent.name == PLACE and is_deployment(folder.parent.parent):
+        ledger, words = folder.parent.parent, HELD
     rows = [(one, verify_digest(one, key)) for one in folders]
+    if ledger is not None:
+        more = {one: ledger_differences(one, ledger) for one, _ in rows}
+        rows = [(one, replace(v, differences=(*v.differences, *more[one]))) for one, v in rows]
     if own is not None and key is None:  # the ledger names the key that signs its statements
         rows = [(one, replace(verdict, known=verdict.signer == own)) for one, verdict in rows]
     ok = all(verdict.ok for _, verdict in rows)

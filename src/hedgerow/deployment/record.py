@@ -7,7 +7,7 @@ of every log, and the sum of the account. A ledger with a difference is refused.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def party_key(folder: Path) -> Path:
     return folder.absolute().parent.parent / accounts.KEY
 
 
-def read_deployment(folder: str | Path) -> Deployed:
+def read_deployment(folder: str | Path, stated: LedgerRecord | None = None) -> Deployed:
     """Check the ledger in a folder and return its records.
 
     Parameters
@@ -60,6 +60,9 @@ def read_deployment(folder: str | Path) -> Deployed:
     folder
         The folder of a study server (`server.db`), or that of a study at a client (`study.db`)
         inside the folder of its data set. Nobody else may have the ledger open.
+    stated
+        What a statement says about the ledger. It must have been true when the log had as many
+        entries as the statement says; otherwise this raises.
 
     Examples
     --------
@@ -74,15 +77,15 @@ def read_deployment(folder: str | Path) -> Deployed:
     """
     place = Path(folder)
     if (place / servers.FILE).is_file():
-        return _of_server(place)
+        return _of_server(place, stated)
     if (place / clients.FILE).is_file():
-        return _of_client(place)
+        return _of_client(place, stated)
     inside = sorted(str(file.parent) for file in place.glob(f"studies/*/{clients.FILE}"))
     hint = f"Choose one of its studies: {', '.join(inside)}." if inside else "Join a study first."
     raise InvalidValue(f"{place} is the folder of a data set. {hint}")
 
 
-def _of_server(place: Path) -> Deployed:
+def _of_server(place: Path, stated: LedgerRecord | None) -> Deployed:
     server = ServerLedger(place)
     try:
         head, manifest = server.check(), server.manifest
@@ -111,12 +114,13 @@ def _of_server(place: Path) -> Deployed:
             sealed=manifest.protocol >= SEALED,
             tls=None,
         )
+        _check_stated(ledger, stated, server.chain)
         return Deployed(_record(place, manifest, server.round), ledger)
     finally:
         server.close()
 
 
-def _of_client(place: Path) -> Deployed:
+def _of_client(place: Path, stated: LedgerRecord | None) -> Deployed:
     client = ClientLedger(place)
     account = client.account
     try:
@@ -138,6 +142,7 @@ def _of_client(place: Path) -> Deployed:
             sealed=manifest.protocol >= SEALED,
             tls=_tls(place),
         )
+        _check_stated(ledger, stated, client.chain, account)
         return Deployed(_record(place, manifest, played), ledger)
     finally:
         client.close()
@@ -148,6 +153,38 @@ def _check_begin(chain: Chain, kind: str, manifest: Manifest, place: Path) -> No
     first = next(chain.entries(), None)
     if first is None or first.kind != kind or first.body[:32] != manifest.digest:
         raise InvalidValue(f"The log in {place} does not begin with the study {manifest.title!r}.")
+
+
+def _check_stated(
+    now: LedgerRecord, then: LedgerRecord | None, chain: Chain, account: Account | None = None
+) -> None:
+    """Raise unless the ledger was as stated when its log had as many entries."""
+    if then is None:
+        return
+    same = ("study", "party", "closing", "sealed")
+    grown = all(getattr(now, name) == getattr(then, name) for name in same)
+    grown &= then.signed.items() <= now.signed.items() and set(then.unsigned) >= set(now.unsigned)
+    grown &= set(then.refused) <= set(now.refused) and set(then.vouched) <= set(now.vouched)
+    grown &= then.exchanges <= now.exchanges
+    head = chain.head_at(then.entries)
+    known = grown and head is not None and head.hex() == then.head
+    if then.entries == now.entries:
+        known = known and replace(then, account=None, tls=now.tls) == replace(now, account=None)
+    if account is not None and known:
+        known = then.account is not None and _was(account, then.account, now.account)
+    if not known:
+        raise InvalidValue("What it says about the ledger was never true of this one.")
+
+
+def _was(account: Account, then: AccountRecord, now: AccountRecord | None) -> bool:
+    """Whether an account was as stated; the sums of one that has grown are not compared."""
+    assert now is not None
+    if then.entries == now.entries:
+        return then == now
+    fixed = (then.data, then.budget, then.unit) == (now.data, now.budget, now.unit)
+    log = account.export()[: then.entries]
+    ends = len(log) == then.entries > 0 and json.loads(log[-1])["hash"] == then.head
+    return fixed and ends and then.charges == now.charges[: len(then.charges)]
 
 
 def account_record(account: Account) -> AccountRecord:
@@ -171,7 +208,10 @@ def account_record(account: Account) -> AccountRecord:
 def _tls(place: Path) -> bool | None:
     """Whether the client of a study reaches its server by TLS, by its kept route."""
     try:
-        return str(json.loads((place / clients.ROUTE).read_text(encoding="utf-8"))["url"])[:8] == "https://"
+        return (
+            str(json.loads((place / clients.ROUTE).read_text(encoding="utf-8"))["url"])[:8]
+            == "https://"
+        )
     except (OSError, ValueError, KeyError):
         return None
 

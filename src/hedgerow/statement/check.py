@@ -1,14 +1,15 @@
 """Checks statements: by their own digest, and in a run folder against what the run gives.
 
 A statement is written after the run is signed, so it has its own digest, which may be signed.
-In a run folder it is also made again from the run, with the date, the details and the audit that it
-names, and compared byte by byte.
+In a run folder, or that of a deployment, it is also made again from the run or the ledger, with the
+date, the details and the audit that it names, and compared byte by byte.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.deployment.record import SERVER, read_deployment
+from hedgerow.records.ledger import LedgerRecord
+from hedgerow.records.provenance import Code
 from hedgerow.records.schema import AlgorithmRecord, RunRecord
 from hedgerow.statement.audit import Audit, difference
 from hedgerow.statement.details import Details
@@ -54,14 +58,41 @@ def statement_differences(run: Path, record: RunRecord, signer: str | None) -> l
     return found
 
 
+def ledger_differences(folder: Path, place: Path) -> list[str]:
+    """What a statement says that its ledger in the folder `place` does not give, in words.
+
+    The statement may be earlier than the ledger is now. The sums of an account that has grown since
+    are as the statement says.
+    """
+    try:
+        table = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
+        stated = TypeAdapter(LedgerRecord).validate_python(table["ledger"])
+        found = read_deployment(place, stated)
+        run, code = table["run"], TypeAdapter(Code).validate_python(table["code"])
+        record = replace(found.record, run=run["folder"], written=run["written"])
+        record = replace(record, played=run["played"], versions=table["versions"], code=code)
+        signer = stated.signed[SERVER]
+        (algorithm,) = record.algorithms
+        return list(_differences(folder, folder.name, record, algorithm, signer, stated))
+    except HedgerowError as error:
+        return [f"{folder.name} does not fit its ledger: {error}"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return [f"{folder.name}/statement.json does not fit its ledger"]
+
+
 def _differences(
-    folder: Path, shown: str, record: RunRecord, algorithm: AlgorithmRecord, signer: str | None
+    folder: Path,
+    shown: str,
+    record: RunRecord,
+    algorithm: AlgorithmRecord,
+    signer: str | None,
+    ledger: LedgerRecord | None = None,
 ) -> Iterator[str]:
     table = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
     written = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
     again = [
         {name: text.encode() for name, text in rendered(stated).items()}
-        for stated in _made_again(table, record, algorithm, signer)
+        for stated in _made_again(table, record, algorithm, signer, ledger)
     ]
     if written not in again:
         names = [name for name in FILES if written.get(name) not in [one[name] for one in again]]
@@ -70,7 +101,11 @@ def _differences(
 
 
 def _made_again(
-    table: dict[str, Any], record: RunRecord, algorithm: AlgorithmRecord, signer: str | None
+    table: dict[str, Any],
+    record: RunRecord,
+    algorithm: AlgorithmRecord,
+    signer: str | None,
+    ledger: LedgerRecord | None,
 ) -> Iterator[Statement]:
     """The statement of this run with the same date, details and audit.
 
@@ -87,4 +122,4 @@ def _made_again(
         raise InvalidValue("The statement names another signer.")
     for checked in (False, True):
         day, signature = date.fromisoformat(table["written"]), Signature(named, checked)
-        yield Statement(record, algorithm, details, audit, day, signature)
+        yield Statement(record, algorithm, details, audit, day, signature, ledger)
