@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.phases.vote_selection import Likelihood, error_at_least
+from hedgerow.algorithms.phases.vote_selection import error_at_least
+from hedgerow.algorithms.phases.votes import Likelihood
 from hedgerow.audits.cases.parts import all_transcripts
 from hedgerow.audits.cases.votes import Loud, Uncut
 from hedgerow.audits.runner import AuditRow, attack, cases_of
@@ -87,6 +88,62 @@ def test_choices_that_cost_too_much_are_caught() -> None:
     spec = Unshared(choices=(3, 9))
     assert contract("ledger composes", hr.VoteSelection(choices=(3, 9))).status == "holds"
     assert contract("ledger composes", spec).status == "broken"
+
+
+HISTOGRAM = hr.VoteSelection(epsilon=3.0, delta=1e-6, every=4)
+TRUSTS = (HISTOGRAM, replace(HISTOGRAM, trust="distributed"))
+
+
+@pytest.mark.parametrize("spec", TRUSTS, ids=["central", "distributed"])
+def test_histograms_keep_the_contracts_and_attacks_reach_mu(spec: hr.VoteSelection) -> None:
+    names = ("sensitivities hold", "ledger composes", "nothing raw in a view", "states survive")
+    for name in (*names, "within the budget", "same for every block", "noise follows its law"):
+        found = contract(name, spec)
+        assert found.status == "holds", (name, found.detail)
+    rows = [AuditRow(case, attack(case)) for case in cases_of("vote_selection", spec)]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    assert (rows[1].finding.epsilon or 0.0) > 0.95 * rows[1].certified
+
+
+def test_histograms_for_one_vote_less_are_caught() -> None:
+    """The bug: noise for a move of 1, where a vote that goes from one expert to another moves 2."""
+
+    @dataclass(frozen=True)
+    class Short(hr.VoteSelection):
+        def resolve(self, setting: hr.Setting) -> Algorithm:
+            built: Any = super().resolve(setting)
+            less = replace(built.server.releasing, scale=built.server.releasing.scale / 2**0.5)
+            return replace(built, server=replace(built.server, releasing=less))
+
+    given: Any = {f: getattr(HISTOGRAM, f) for f in ("epsilon", "delta", "every")}
+    assert contract("ledger composes", Short(**given)).status == "broken"
+
+
+@pytest.mark.parametrize("spec", TRUSTS, ids=["central", "distributed"])
+def test_a_best_expert_that_changes_is_followed(spec: hr.VoteSelection) -> None:
+    """Far less than any fixed expert, where one choice is no better than one of them."""
+    game = hr.Switching(clients=100, experts=10, horizon=1024, segments=4, gap=0.4)
+    found = {"votes": replace(spec, every=32), "once": hr.VoteSelection(epsilon=3.0)}
+    study = hr.run(game, found, seeds=4)
+    votes, once = (study.regret(name).mean for name in found)
+    assert votes < -0.1 * 1024
+    assert votes < once - 0.2 * 1024
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"every": 4}, "delta=0.0 > 0"),
+        ({"every": 4, "delta": 1e-6, "choices": (2,)}, "no choices with every=4"),
+        ({"delta": 1e-6}, "without every="),
+        ({"trust": "distributed"}, "without every="),
+        ({"trust": "local"}, "trust='local'"),
+        ({"every": 0, "delta": 1e-6}, "every=0"),
+    ],
+)
+def test_choices_that_no_histogram_has(choices: Any, words: str) -> None:
+    with pytest.raises(hr.InvalidValue, match=words):
+        hr.VoteSelection(**choices)
 
 
 @pytest.mark.parametrize(("clients", "epsilon"), [(2, 0.5), (10, 1.0), (20, 0.3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -25,11 +26,20 @@ SPECS = {
     "phased selection, local": hr.PhasedSelection(trust="local", delta=1e-6, report="gaussian"),
     "walk": hr.WalkLeader(epsilon=1.0),
     "running leader": hr.RunningLeader(trust="local"),
+    "noisy ftrl": hr.NoisyFTRL(every=2),
 }
 
 
-@pytest.mark.parametrize("unit", ["person:3@2", "client"])
-@pytest.mark.parametrize("name", SPECS)
+OWN_PATTERN = [("running leader", "person:3/2"), ("noisy ftrl", "window:2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *product([name for name in SPECS if "noisy" not in name], ["person:3@2", "client"]),
+        *OWN_PATTERN,
+    ],
+)
 def test_contracts_hold_for_every_unit(name: str, unit: str) -> None:
     spec = replace(SPECS[name], unit=unit)
     found = {contract: examine(contract, spec) for contract in PRIVACY}
@@ -51,37 +61,31 @@ def judged_as_an_event(built: Algorithm, plain: Algorithm) -> Algorithm:
     return replace(plain, certificate=certificate)
 
 
-@dataclass(frozen=True)
-class _Sparse(hr.SparseVector):
-    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
-        one: Any = replace(self, unit=None)
-        return judged_as_an_event(super().protecting(unit, setting), one.resolve(setting))
+def _judging(kind: Any) -> Any:
+    @dataclass(frozen=True)
+    class Judging(kind):
+        def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+            one: Any = replace(self, unit=None)
+            return judged_as_an_event(super().protecting(unit, setting), one.resolve(setting))
+
+    return Judging
 
 
-@dataclass(frozen=True)
-class _Walk(hr.WalkLeader):
-    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
-        one: Any = replace(self, unit=None)
-        return judged_as_an_event(super().protecting(unit, setting), one.resolve(setting))
-
-
-@dataclass(frozen=True)
-class _Prefix(hr.RandomPrefix):
-    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
-        one: Any = replace(self, unit=None)
-        return judged_as_an_event(super().protecting(unit, setting), one.resolve(setting))
-
-
-@pytest.mark.parametrize("unit", ["window:2", "client"])
 @pytest.mark.parametrize(
-    ("kind", "contract"),
+    ("kind", "contract", "given", "unit"),
     [
-        (_Sparse, "exact ratio below certificate"),
-        (_Walk, "ledger composes"),
-        (_Prefix, "ledger composes"),
+        (hr.SparseVector, "exact ratio below certificate", {}, "client"),
+        (hr.SparseVector, "exact ratio below certificate", {}, "window:2"),
+        (hr.WalkLeader, "ledger composes", {"epsilon": 1.0}, "client"),
+        (hr.WalkLeader, "ledger composes", {"epsilon": 1.0}, "window:2"),
+        (hr.RandomPrefix, "ledger composes", {}, "client"),
+        (hr.RandomPrefix, "ledger composes", {}, "window:2"),
+        (hr.RunningLeader, "ledger composes", {}, "person:3/2"),
+        (hr.NoisyFTRL, "ledger composes", {}, "window:2"),
     ],
 )
-def test_a_unit_judged_as_an_event_is_caught(kind: Any, contract: str, unit: str) -> None:
-    given: Any = {"epsilon": 1.0} if kind is _Walk else {}
-    found = examine(contract, kind(**given, unit=unit))
+def test_a_unit_judged_as_an_event_is_caught(
+    kind: Any, contract: str, given: dict[str, Any], unit: str
+) -> None:
+    found = examine(contract, _judging(kind)(**given, unit=unit))
     assert found.status == "broken", found.detail

@@ -11,7 +11,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.audits.runner import cases_of
+from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.core.errors import HedgerowError, Unsupported
 from hedgerow.core.record import LOSS_VECTOR, gain_vector
 from hedgerow.core.unit_order import covers, steps
@@ -210,6 +210,19 @@ def test_every_algorithm_spends_its_budget_on_the_unit(name: str, unit: str) -> 
         stated = guarantee.curve.stated()
         assert (0.995 * asked) <= guarantee.curve.epsilon(delta) <= asked
         assert delta == 0 or stated[1] <= delta
+
+
+@pytest.mark.parametrize("unit", ["person:3", "person:3@2", "person:3/7", "window:2", "client"])
+@pytest.mark.parametrize("name", ["walk_leader", "running_leader"])
+def test_attacks_on_a_unit_reach_its_certificate(name: str, unit: str) -> None:
+    """That noise is needed: with that of one record, or a fifth less, the unit is not hidden."""
+    rows = [
+        AuditRow(case, attack(case))
+        for case in cases_of(name, ALGORITHMS[name](epsilon=1.0, unit=unit))
+    ]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    assert rows[-1].case.name == "judged as one record"
+    assert (rows[1].finding.epsilon or 0.0) > 0.85
 
 
 def test_audits_say_that_they_attack_one_record() -> None:

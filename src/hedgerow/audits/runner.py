@@ -8,13 +8,14 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Data, Verdict
+from hedgerow.audits.cases.of_units import cases_of_unit
 from hedgerow.audits.drawn import ALARM, ENOUGH, FAR, information, what_is_wrong
 from hedgerow.audits.methods import Finding, exact_epsilon
 from hedgerow.audits.registry import AUDITS
@@ -23,7 +24,7 @@ from hedgerow.contracts.guarantees import chance
 from hedgerow.contracts.neighbours import record
 from hedgerow.core.certificate import Channel
 from hedgerow.core.environment import Environment
-from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
@@ -207,12 +208,9 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
             f"{name} has no audit cases. Algorithms with audits: {', '.join(AUDITS)}."
         )
     unit = Event() if spec.unit is None else parse_unit(spec.unit)
-    if type(unit) is not Event and type(spec).protecting is AlgorithmSpec.protecting:
-        raise Unsupported(
-            f"Audits of {name} attack one record; the curve of unit={unit.text()!r} follows from "
-            "that of one (`proofs/mechanisms.md#units`). Leave the unit out."
-        )
-    cases = AUDITS[name](spec)
+    own = next(each.default for each in fields(spec) if each.name == "unit")
+    one = type(unit) is Event or unit == own
+    cases = AUDITS[name](spec) if one else cases_of_unit(spec, unit)
     null = (
         bool(cases) and cases[0].expected == "holds" and _same_data(cases[0].first, cases[0].second)
     )

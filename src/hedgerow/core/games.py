@@ -21,7 +21,7 @@ def cells_of(rng: Any, unit: Unit, cells: list[Cell], at: Cell, turn: int) -> li
     """The records of a unit that has the one at `at`: as many of `cells` as it can have.
 
     Those of a person are in turn in the same round, at the same client as close as can be, and
-    anywhere.
+    anywhere (without `rng`, the first that fit).
     """
     unit = unit.of if isinstance(unit, Part) else unit
     if isinstance(unit, Event):
@@ -30,7 +30,8 @@ def cells_of(rng: Any, unit: Unit, cells: list[Cell], at: Cell, turn: int) -> li
         last = at[0] + unit.rounds if isinstance(unit, Window) else cells[-1][0] + 1
         first = at[0] if isinstance(unit, Window) else 0
         return [cell for cell in cells if cell[1] == at[1] and first <= cell[0] < last]
-    free = [cells[i] for i in rng.permutation(len(cells)) if cells[i] != at]
+    order = range(len(cells)) if rng is None else rng.permutation(len(cells))
+    free = [cells[i] for i in order if cells[i] != at]
     if turn % 3 == 0:
         free.sort(key=lambda cell: cell[0] != at[0])
     elif turn % 3 == 1:

@@ -10,166 +10,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, exp, expm1, inf, log, sqrt
-from typing import Any, ClassVar, Literal, get_args
+from math import ceil, exp, expm1, inf
+from typing import ClassVar, Literal, get_args
 
-import numpy as np
-
+from hedgerow.algorithms.phases.vote_histogram import (
+    HistogramServer,
+    NoisyVotes,
+    RecentVoter,
+    Votes,
+    histogram_certificate,
+    histogram_noise,
+)
+from hedgerow.algorithms.phases.votes import Likelihood, Opinion, Scores, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
-from hedgerow.core.layout import UnitVector, Whole
-from hedgerow.core.limits import Allowed, Between, Broadcasts, Planned, Range, Uploads
-from hedgerow.core.messages import Upload
-from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, SpecTraits
+from hedgerow.core.limits import Broadcasts, Range, Uploads
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
 from hedgerow.core.unit_order import covers
 from hedgerow.core.units import Client, Unit
 from hedgerow.core.validate import at_least, check_budget, one_of
+from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import NoisyMax
-
-Scores = Literal["studentised", "clip", "vote"]
-
-
-@dataclass(frozen=True)
-class Opinion(Upload):
-    """How little a client prefers each expert, from 0 (its own leader) to 1, in lattice units."""
-
-    scores: UnitVector
-
-
-@dataclass(frozen=True)
-class ClientState:
-    """The expert to follow, how many rounds were seen, and all losses so far, in lattice units."""
-
-    expert: Whole
-    rounds: Whole
-    losses: UnitVector
-
-
-@dataclass(frozen=True)
-class Voter:
-    """Follows the announced expert and says what it prefers by all its data so far."""
-
-    state: ClassVar[type[Any]] = ClientState
-
-    experts: int
-    scores: Scores
-
-    def start(self, noise: Noise) -> ClientState:
-        zeros = np.zeros(noise.batch, np.int64)
-        return ClientState(zeros, zeros, np.zeros((*noise.batch, self.experts), np.int64))
-
-    def receive(self, state: ClientState, broadcast: CurrentExpert) -> ClientState:
-        return replace(state, expert=np.full_like(state.expert, broadcast.expert))
-
-    def play(
-        self, state: ClientState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
-        return state.expert, state
-
-    def play_many(
-        self, state: ClientState, rounds: int, noise: Noise
-    ) -> tuple[np.ndarray, ClientState]:
-        return np.broadcast_to(state.expert, (rounds, *np.shape(state.expert))), state
-
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        rounds = np.asarray(state.rounds + 1)
-        return replace(state, rounds=rounds, losses=state.losses + to_units(reports))
-
-    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        losses = state.losses + to_units(reports.sum(axis=0))
-        return replace(state, rounds=np.asarray(state.rounds + len(reports)), losses=losses)
-
-    def upload(self, state: ClientState, noise: Noise) -> tuple[Opinion, ClientState]:
-        return Opinion(self.opinion(from_units(state.losses), state.rounds)), state
-
-    def opinion(self, losses: Array, rounds: Any) -> np.ndarray:
-        """The scores of clients with these losses, (clients, experts), after this many rounds.
-
-        They are cut to [0, 1] on the lattice, whatever the losses are.
-        """
-        seen = np.maximum(rounds, 1)[..., None]
-        mean = losses / seen
-        behind = mean - mean.min(axis=-1, keepdims=True)
-        if self.scores == "vote":
-            found = np.ones_like(behind)
-            np.put_along_axis(found, losses.argmin(axis=-1)[..., None], 0.0, axis=-1)
-        elif self.scores == "clip":
-            found = behind / np.minimum(1.0, 2 * np.sqrt(log(max(self.experts, 2)) / (2 * seen)))
-        else:
-            spread = np.clip(mean * (1 - mean), 0.0, None) + 1 / seen
-            own = np.take_along_axis(spread, losses.argmin(axis=-1)[..., None], axis=-1)
-            error = np.sqrt((spread + own) / seen)
-            found = behind / (sqrt(2 * log(max(self.experts, 2))) * error)
-        return np.rint(np.clip(found, 0.0, 1.0) * UNITS_PER_LOSS).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """How many choices were made."""
-
-    choices: int
-
-
-@dataclass(frozen=True)
-class VoteServer:
-    """Chooses the expert with a small sum of scores, at a few public times."""
-
-    state: ClassVar[type[Any]] = ServerState
-
-    experts: int
-    times: tuple[int, ...]
-    selections: tuple[NoisyMax, ...]
-
-    def wait(self, exchange: int) -> int | None:
-        """The rounds from an exchange to the next; None after the last choice."""
-        if exchange >= len(self.times):
-            return None
-        return self.times[exchange] - (self.times[exchange - 1] if exchange else 0)
-
-    @property
-    def broadcasts(self) -> dict[str, Allowed]:
-        """What the server may send."""
-        return {
-            "rounds": Planned(self),
-            "expert": Between(0, self.experts - 1),
-            "switches": Between(0, len(self.times)),
-        }
-
-    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        return self._follow(0, noise.index(self.experts, "first expert"))
-
-    def aggregate(
-        self, state: ServerState, uploads: Opinion, noise: Noise
-    ) -> tuple[CurrentExpert, ServerState]:
-        sums = from_units(np.asarray(uploads.scores, np.int64))
-        expert = noise.release(self.selections[state.choices], sums)
-        return self._follow(state.choices + 1, expert)
-
-    def _follow(self, choices: int, expert: int) -> tuple[CurrentExpert, ServerState]:
-        return CurrentExpert(self.wait(choices), expert, choices), ServerState(choices)
-
-
-@dataclass(frozen=True)
-class Likelihood:
-    """The exact log-probability of a sequence of broadcasts on given data."""
-
-    voter: Voter
-    server: VoteServer
-
-    def __call__(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
-        result = -log(self.server.experts)
-        for choice, (_, then) in enumerate(pairwise(broadcasts)):
-            time = self.server.times[choice]
-            losses = reports[:time].sum(axis=0)
-            scores = from_units(self.voter.opinion(losses, np.full(len(losses), time)).sum(axis=0))
-            result += self.server.selections[choice].log_probability(scores, then.expert)
-        return float(result)
 
 
 @dataclass(frozen=True)
@@ -194,12 +59,21 @@ class VoteSelection(AlgorithmSpec):
         The rounds before which experts are chosen, rising. None (default): by clients * epsilon.
         Below 200 once, after 1/32 of the rounds; below 1000 twice; otherwise after 1, 9, 73, ...
         rounds, with more budget for later choices.
+    every, delta
+        For a best expert that changes: every that many rounds clients vote for the leader of the
+        rounds since the last choice, in Gaussian noise. It needs delta > 0, such as 1e-6, and many
+        clients. None and 0 (default): no such votes.
+    trust
+        "central" (default), or "distributed" with `every`: each client adds a share of the noise,
+        and only the sum of all votes is visible (a simulation of secure aggregation).
 
     Guarantee
     ---------
     All the data of one client in all rounds are protected from the public and from other clients,
-    even if all of them collude, with exactly epsilon and delta = 0. The server is trusted. That a
-    client takes part is not protected. Proof: `proofs/vote_selection.md#privacy`.
+    even if all of them collude, with exactly epsilon and delta = 0. The server is trusted. With
+    `every` it is epsilon and delta, and with distributed trust the server learns no more, if all
+    clients but one keep their noise secret. That a client takes part is not protected. Proofs:
+    `proofs/vote_selection.md#privacy`, `proofs/vote_selection.md#histograms`.
 
     Examples
     --------
@@ -215,23 +89,42 @@ class VoteSelection(AlgorithmSpec):
         meanings={
             "scores": "how clients say what they prefer",
             "choices": "rounds before which experts are chosen",
+            "trust": "who adds noise to votes",
             "error_at_least": "no choice that protects clients so well errs less often",
         },
         forms={
             "votes": {"scores": "vote"},
             "clip": {"scores": "clip"},
             "two choices": {"choices": (1, 2)},
+            "histograms": {"every": 2, "delta": 1e-6},
+            "histograms, distributed": {"every": 2, "delta": 1e-6, "trust": "distributed"},
         },
     )
 
     epsilon: float = 1.0
     scores: Scores = "studentised"
     choices: tuple[int, ...] | None = None
+    every: int | None = None
+    delta: float = 0.0
+    trust: Literal["central", "distributed"] = "central"
     unit: Unit | str | None = field(default=Client(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        check_budget(self.epsilon)
-        one_of(self, scores=get_args(Scores))
+        check_budget(self.epsilon, self.delta)
+        one_of(self, scores=get_args(Scores), trust=("central", "distributed"))
+        if self.every is None:
+            if self.delta or self.trust != "central":
+                raise InvalidValue(
+                    f"Expected delta={self.delta!r} to be 0 and trust={self.trust!r} to be "
+                    "'central' without every=: only votes in Gaussian noise need or allow others."
+                )
+        else:
+            at_least("every", self.every, 1)
+            if not self.delta or self.choices is not None:
+                raise InvalidValue(
+                    f"Expected delta={self.delta!r} > 0, for example 1e-6, and no choices with "
+                    f"every={self.every}: votes have Gaussian noise at equal distances."
+                )
         if self.choices is not None:
             several = isinstance(self.choices, tuple) and len(self.choices) > 0
             if not several:
@@ -254,6 +147,8 @@ class VoteSelection(AlgorithmSpec):
         return self.resolve(setting)
 
     def resolve(self, setting: Setting) -> Algorithm:
+        if self.every is not None:
+            return self._histograms(setting, self.every)
         times, shares = self._plan(setting)
         last = times[-1] if times else 0
         if not last < setting.rounds:
@@ -280,6 +175,27 @@ class VoteSelection(AlgorithmSpec):
                 "choices": times,
                 "error_at_least": error_at_least(setting.clients, setting.experts, self.epsilon),
             },
+        )
+
+    def _histograms(self, setting: Setting, every: int) -> Algorithm:
+        """Choices at equal distances, by noisy histograms of votes."""
+        times, central = tuple(range(every, setting.rounds, every)), self.trust == "central"
+        budget = Budget(self.epsilon, self.delta)
+        count = max(1, len(times))
+        noise = histogram_noise(budget, self.trust, count, setting.clients)
+        experts = setting.experts
+        server = HistogramServer(experts, times, (), noise if central else None)
+        votes = Range(experts, 0.0, 1.0, per_round=False) if central else Range.noisy(experts)
+        found = histogram_certificate(setting, noise, self.trust, self.delta, count)
+        return Algorithm(
+            name="vote_selection",
+            setting=setting,
+            client=RecentVoter(experts, "vote", None if central else noise),
+            server=server,
+            certificate=_for_clients(found, setting),
+            uploads=Uploads(Votes if central else NoisyVotes, {"votes": votes}),
+            broadcasts=Broadcasts(CurrentExpert, server.broadcasts),
+            parameters={"choices": len(times), "deviation": noise.scale},
         )
 
     def _plan(self, setting: Setting) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -314,13 +230,18 @@ class VoteSelection(AlgorithmSpec):
             entered=len(selections),
             sent="scores of experts, each from 0 to 1, made from all their data",
         )
-        unit = Client(record=setting.family.record)
-        guarantees = (replace(g, unit=unit, adjacency=unit.adjacency()) for g in found.guarantees)
-        return replace(found, guarantees=tuple(guarantees))
+        return _for_clients(found, setting)
 
     def audit_variants(self) -> tuple[VoteSelection, ...]:
         """A variant whose tiny games come close to the certificate."""
-        return (replace(self, epsilon=12.0),)
+        return () if self.every is not None else (replace(self, epsilon=12.0),)
+
+
+def _for_clients(found: Certificate, setting: Setting) -> Certificate:
+    """The same guarantees for whole clients."""
+    unit = Client(record=setting.family.record)
+    guarantees = (replace(g, unit=unit, adjacency=unit.adjacency()) for g in found.guarantees)
+    return replace(found, guarantees=tuple(guarantees))
 
 
 def error_at_least(clients: int, experts: int, epsilon: float, delta: float = 0.0) -> float:

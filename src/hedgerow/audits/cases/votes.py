@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.algorithms.phases.vote_selection import Likelihood, Voter, VoteServer
+from hedgerow.algorithms.phases.votes import Likelihood, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import all_transcripts, peer_curve
-from hedgerow.audits.cases.releases import quiet
+from hedgerow.audits.cases.releases import quiet, release_cases
+from hedgerow.core.certificate import Observer
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -41,6 +42,8 @@ class Uncut(Voter):
 
 def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     """All clients but one prefer expert 1, and expert 0 is chosen; that client says how rarely."""
+    if spec.every is not None:
+        return _histograms(spec)
     algorithm = spec.build(Setting(CLIENTS, 2, ROUNDS))
     voter, server = algorithm.client, algorithm.server
     assert isinstance(voter, Voter)
@@ -78,6 +81,18 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
         case("scores not cut", uncut, server, second, "violated"),
         *_real_runs(spec),
     )
+
+
+def _histograms(spec: VoteSelection) -> tuple[AuditCase, ...]:
+    """One client votes for expert 0 at every choice or for expert 1; others are divided."""
+    played = replace(spec, every=8)
+    first = np.zeros((ROUNDS, CLIENTS, 2))
+    first[:, 1::2, 0] = first[:, ::2, 1] = 1.0
+    second = first.copy()
+    second[:, 0] = second[:, 0, ::-1]
+    algorithm = played.build(Setting(CLIENTS, 2, ROUNDS))
+    given = {"observer": Observer.PEER, "claim": RELEASES, "parameters": changes(spec, played)}
+    return release_cases(algorithm, first, second, **given)
 
 
 def _real_runs(spec: VoteSelection) -> tuple[AuditCase, ...]:
