@@ -51,7 +51,7 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, NoisyMax
-from hedgerow.privacy.mechanisms.additive import GaussianShare
+from hedgerow.privacy.mechanisms.additive import RAISED, GaussianShare
 from hedgerow.studies.study import notes
 from support.played import played, regret
 
@@ -252,7 +252,7 @@ def test_shares_add_up_to_the_noise_that_one_client_would_need() -> None:
     whole = NOISY["local, gaussian"].build(setting).certificate.mechanisms[0]
     assert isinstance(share, GaussianShare)
     assert isinstance(whole, GaussianNoise)
-    assert share.scale * 3 == pytest.approx(whole.scale, rel=1e-12)
+    assert share.scale * 3 == pytest.approx(whole.scale * float(RAISED), rel=1e-12)
     sums = [
         messages(
             PhasedSelection(trust="distributed", delta=1e-6).build(setting),

@@ -841,9 +841,10 @@ def test_games_with_secure_noise_flip_exact_coins(monkeypatch: pytest.MonkeyPatc
     )
     simulate(algorithm, environment, 0, noise=source)
     assert flipped
-    shared = PhasedSelection(trust="distributed", delta=1e-6).build(environment.setting)
-    with pytest.raises(Unsupported, match="phased_selection needs GaussianShare"):
-        simulate(shared, environment, 0, noise=source)
+    game = Classification(clients=2, features=3, horizon=16)
+    pure = LimitedUpdates(delta=0.0, phases=2).build(game.setting)
+    with pytest.raises(Unsupported, match="limited_updates needs EuclideanNoise"):
+        simulate(pure, game, 0, noise=source)
 
 
 @pytest.mark.parametrize("lost", [[], [0], [9], [0, 3, 8], [7, 8, 9], [1, 2, 8], list(range(10))])

@@ -24,6 +24,7 @@ from hedgerow.algorithms.phases.phased_selection import choice_excess, leader_ex
 from hedgerow.algorithms.shared.noisy_reports import (
     Trust,
     all_but_one,
+    check_honest,
     gaussian_share,
     noisy_reports,
 )
@@ -145,7 +146,6 @@ class FrankWolfe(AlgorithmSpec):
             "distributed": {"trust": "distributed", "delta": 1e-6},
             "local": {"trust": "local"},
         },
-        exact="trust='central' or trust='local'",
         meanings={
             "noise": "where noise is added: at every leaf, or once at every vertex",
             "report": "distribution of the noise on what is sent",
@@ -207,13 +207,7 @@ class FrankWolfe(AlgorithmSpec):
             raise InvalidValue(
                 f"Expected delta={self.delta!r} to be 0: only Gaussian noise spends a delta."
             )
-        if self.honest is not None:
-            shared = self.trust == "distributed"
-            if not shared:
-                raise InvalidValue(
-                    f"Expected honest={self.honest!r} only with trust='distributed'."
-                )
-            at_least("honest", self.honest, 1)
+        check_honest(self.trust, self.honest)
 
     @property
     def placement(self) -> Placement:
@@ -240,13 +234,7 @@ class FrankWolfe(AlgorithmSpec):
         return Form(self, setting, law)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        if self.honest is not None:
-            most = all_but_one(setting.clients)
-            if not self.honest <= most:
-                raise InvalidValue(
-                    f"Expected honest={self.honest!r} <= {most} with clients={setting.clients}: a "
-                    "peer knows its own share."
-                )
+        check_honest(self.trust, self.honest, setting)
         form = min((self.form(setting, law) for law in self.laws()), key=Form.worth)
         schedule = Schedule(form.plans, form.gradients, self.placement)
         exact = self.trust == "central"

@@ -168,11 +168,14 @@ class WalkBatches(WalkLeader):
         only; such a game has one decider.
     trust
         "local" (default): every client adds all the noise that protects it. "distributed": every
-        client adds a share, and the server sees only the sum of all reports (a simulation of secure
-        aggregation; only with reports="each").
+        client adds a share, and the server sees only the sum of all reports. Only with
+        reports="each".
     tolerance
         How often a play may differ from that of `WalkLeader`: > 0, default 0.01. In T rounds it
         is 2 tolerance sqrt(T ln(n)) times, on average, at most.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
@@ -205,7 +208,6 @@ class WalkBatches(WalkLeader):
                 "noise has the exact real law"
             ),
         },
-        exact="trust='local'",
         anytime=True,
         families=(Linear, Gains),
     )

@@ -89,10 +89,11 @@ class Mechanism(ABC):
         """Return the scale of the noise; None if it has none."""
         return None
 
-    def exact_scales(self, width: int) -> tuple[float, float]:
+    def exact_scales(self, width: int, moved: int = 1) -> tuple[float, float]:
         """Return the least and the largest `noise_scale` that secure noise can draw.
 
-        `width` is how many numbers a value has. By default there is no limit.
+        `width` is how many numbers a value has, and `moved` how many values of a game may depend on
+        one unit. By default there is no limit.
         """
         return 0.0, inf
 

@@ -61,6 +61,8 @@ class Noise(ABC):
     """
 
     batch: tuple[int, ...]
+    whole: bool = False
+    """Whether all noise is whole steps of the lattice: secure noise."""
 
     @abstractmethod
     def draw(
@@ -114,7 +116,7 @@ class PassedOn(Noise):
     """A view that passes every draw on to another view; `drawn` can be overridden to watch them."""
 
     def __init__(self, inner: Noise) -> None:
-        self.inner, self.batch = inner, inner.batch
+        self.inner, self.batch, self.whole = inner, inner.batch, inner.whole
 
     def drawn(self, method: str, *given: Any) -> Any:
         """The outcome of a method of `Noise` ("draw", "choose", "flip" or "index")."""

@@ -190,6 +190,7 @@ SHOWN_BY_THE_GAME = {
 
 
 ROLES = ("client", "server", "decider")
+MOST_MOVED = 2**40  # values that depend on one unit, where neither horizon nor entries are known
 FINGERPRINTED = (
     *("name", "setting", *ROLES, "certificate", "uploads", "broadcasts"),
     *("plays", "supports", "parameters"),
@@ -393,7 +394,9 @@ class Algorithm:
                     f"{self.name} needs {type(mechanism).__name__}, "
                     f"which has no exact sampler for secure noise.{hint}"
                 )
-            scale, limits = mechanism.noise_scale(), mechanism.exact_scales(self.setting.experts)
+            moved = self.certificate.entered or self.setting.horizon or MOST_MOVED
+            scale = mechanism.noise_scale()
+            limits = mechanism.exact_scales(self.setting.experts, moved)
             if scale is not None and not limits[0] <= scale <= limits[1]:
                 least, most = limits
                 rule = (

@@ -410,7 +410,8 @@ def build(manifest: Manifest) -> Algorithm:
     clients, deciders = len(manifest.roster), size.get("deciders")
     setting = Setting(clients, size["experts"], size["horizon"], deciders, family)
     plays = manifest.plays
-    built = private_algorithm(spec, setting, *(feature in plays for feature in GONE))
+    absent, sleeping = (feature in plays for feature in GONE)
+    built = private_algorithm(spec, setting, absent, sleeping, True)
     check_deployable(built, plays)
     deployed = built.closed_by(rule_of(manifest.closing).name)
     return replace(deployed, certificate=with_public_mask(deployed.certificate, LEDGERS))

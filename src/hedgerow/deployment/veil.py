@@ -8,11 +8,15 @@ else.
 
 from __future__ import annotations
 
+import secrets
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.extras import needs
@@ -35,6 +39,10 @@ SEED = 64
 """The bytes of a private key of ML-KEM-768."""
 LONGER = 1088 + CURVE + 16
 """How many bytes a sealed text is longer than the text."""
+FRESH = 32
+"""The bytes of a seed of masks: a key of AES-256."""
+Words = npt.NDArray[np.uint64]
+"""Numbers modulo 2^64."""
 
 
 class NotOpened(InvalidValue):
@@ -120,6 +128,36 @@ def check_public(name: str, public: str) -> None:
 def body_info(study: bytes, exchange: int, client: int) -> bytes:
     """What the body of an upload is sealed for."""
     return b"hedgerow body 1\n" + study + struct.pack("<qI", exchange, client)
+
+
+def seed_info(study: bytes, exchange: int, client: int, helper: int) -> bytes:
+    """What the seed of a client is sealed to a helper for."""
+    return b"hedgerow seed 1\n" + study + struct.pack("<qII", exchange, client, helper)
+
+
+def share_info(study: bytes, exchange: int, helper: int) -> bytes:
+    """What the sum of a helper's masks is sealed for."""
+    return b"hedgerow share1\n" + study + struct.pack("<qI", exchange, helper)
+
+
+def fresh_seed() -> bytes:
+    """A seed that nobody has used."""
+    return secrets.token_bytes(FRESH)
+
+
+def mask(seed: bytes, width: int) -> Words:
+    """`width` numbers modulo 2^64 that look random to all who lack the seed.
+
+    They are the key stream of AES-256 in counter mode from zero: a seed is used once.
+
+    >>> mask(bytes(32), 2).tolist()
+    [9910523521560253916, 9736928157321283757]
+    """
+    with needs("secure"):
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    stream = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
+    return np.frombuffer(stream.update(bytes(8 * width)), "<u8")
 
 
 @lru_cache(maxsize=1)

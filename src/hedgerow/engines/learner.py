@@ -408,10 +408,22 @@ def made_with(
 
 
 def private_algorithm(
-    spec: AlgorithmSpec, setting: Setting, absent: bool = False, sleeping: bool = False
+    spec: AlgorithmSpec,
+    setting: Setting,
+    absent: bool = False,
+    sleeping: bool = False,
+    apart: bool = False,
 ) -> Algorithm:
-    """The algorithm of a deployment: certified for exact noise, or refused."""
+    """The algorithm of a deployment: certified for exact noise, or refused.
+
+    `apart`: every client is a party of its own, so that clients can add shares of noise.
+    """
     built = spec.build(setting)
+    if built.certificate.trust == "distributed" and not apart:
+        raise Unsupported(
+            f"{built.name} with trust='distributed' needs clients that are separate parties, and "
+            "helpers (`hedgerow serve`). In one process choose trust='central' or 'local'."
+        )
     if not any(guarantee.protects for guarantee in built.certificate.guarantees):
         raise InvalidValue(f"{built.name} protects nobody. Choose an algorithm with a guarantee.")
     built.require_exact_noise(spec.traits.exact)

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.algorithms.correlated.decoding import DecodingServer, DecodingState, sums_certificate
 from hedgerow.algorithms.correlated.silo_games import silo_games
-from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.noisy_reports import Trust, check_honest, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.core.block import Side
@@ -207,7 +207,7 @@ class RunningLeader(AlgorithmSpec):
     trust
         "central" (default): the server receives exact sums, filters them and adds the noise.
         "distributed": every client filters its losses and adds a share of the noise, and the server
-        sees only the sum of all uploads (a simulation of secure aggregation). "local": every client
+        sees only the sum of all uploads. "local": every client
         filters its losses and adds all the noise that protects it.
     every
         Rounds between two exchanges: from 1 (default) to the horizon.
@@ -221,13 +221,16 @@ class RunningLeader(AlgorithmSpec):
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
         True; without them nothing is known in the first `every` rounds.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
     One loss vector of one client in one round is protected with (epsilon, delta), although it
     enters all later releases. "central": from the public and from other clients, even if all of
     them collude; the server is trusted. "distributed": from every observer, the server included, if
-    only the sum of the uploads is visible and all clients but one keep their noise secret. "local":
+    only the sum of the uploads is visible and `honest` clients keep their shares secret. "local":
     from every observer, even if all other clients collude. Proof:
     `proofs/correlated_noise.md#running-leader`.
 
@@ -249,11 +252,11 @@ class RunningLeader(AlgorithmSpec):
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"distributed": {"trust": "distributed"}, "local": {"trust": "local"}},
-        exact="trust='central' or trust='local'",
         meanings={
             "reports": "each client about all experts, or a silo about its own",
             "factorisation": "how the noise of the running sums is correlated",
             "deviation": "largest standard deviation of the noise of a running sum",
+            "honest": "number of clients whose shares of noise are enough",
             **MEANINGS,
         },
         families=(Linear, Gains),
@@ -266,6 +269,7 @@ class RunningLeader(AlgorithmSpec):
     factorisation: Kind | Factorisation = "blt"
     reports: Reports = "each"
     early: bool = True
+    honest: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -275,6 +279,7 @@ class RunningLeader(AlgorithmSpec):
                 "guarantee."
             )
         one_of(self, trust=get_args(Trust), reports=get_args(Reports))
+        check_honest(self.trust, self.honest)
         silo = self.reports == "silo"
         if self.trust != "central" and silo:
             raise InvalidValue(
@@ -289,6 +294,7 @@ class RunningLeader(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
+        check_honest(self.trust, self.honest, setting)
         self._check(setting)
         experts, central, silo = setting.experts, self.trust == "central", self.reports == "silo"
         playing, low, high = setting.deciders is None, *ranges(setting)
@@ -304,7 +310,9 @@ class RunningLeader(AlgorithmSpec):
         pattern = self.pattern(setting, self.every)
         moved = encoder.sensitivity(change(low, high, silo), *pattern)
         budget = Budget(self.epsilon, self.delta)
-        mechanism = gaussian_noise(self.trust, "running sums", budget, moved, setting.clients)
+        mechanism = gaussian_noise(
+            self.trust, "running sums", budget, moved, setting.clients, self.honest
+        )
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
         client: Any = FilteringClient(experts)
         server = LeadingServer(experts, schedule, factors, gains=isinstance(setting.family, Gains))

@@ -21,7 +21,7 @@ from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest, fin
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
 from hedgerow.algorithms.gradient.subroutine import Law, Subroutine
 from hedgerow.algorithms.gradient.trial_games import huber_games
-from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import Trust, check_honest, noisy_reports
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.domain import Domain
@@ -362,7 +362,7 @@ class LimitedUpdates(AlgorithmSpec):
     trust
         "central" (default): the server receives exact reports and adds noise to their sum.
         "distributed": every client adds a share of Gaussian noise, and the server sees only the sum
-        of all reports (a simulation of secure aggregation). "local": every client adds all the
+        of all reports. "local": every client adds all the
         noise that protects it.
     noise
         The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
@@ -378,13 +378,16 @@ class LimitedUpdates(AlgorithmSpec):
     warm
         Whether a run starts at the last point instead of the centre (default False). The proven
         regret is larger, but if noise is small, so that points are good, less regret is measured.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
     One record of one client in one round is protected with (epsilon, delta). "central": from the
     public and from other clients, even if all of them collude; the server is trusted.
     "distributed": from every observer, the server included, if only the sum of the uploads is
-    visible and all clients but one keep their noise secret. "local": from every observer, even if
+    visible and `honest` clients keep their shares secret. "local": from every observer, even if
     all other clients collude. Proofs: `proofs/limited_updates.md#one-run-for-each-record`,
     `proofs/limited_updates.md#phased-gradient-descent`.
 
@@ -409,14 +412,12 @@ class LimitedUpdates(AlgorithmSpec):
             "distributed": {"trust": "distributed"},
             "local": {"trust": "local"},
         },
-        exact=(
-            "trust='central' or trust='local' with noise='laplace' "
-            "or, if delta > 0, noise='gaussian'"
-        ),
+        exact="noise='laplace' or, if delta > 0, noise='gaussian'",
         meanings={
             "noise": "distribution of the noise",
             "clip": "longest gradient; longer ones are shortened",
             "phases": "steps of a run, at most",
+            "honest": "number of clients whose shares of noise are enough",
             "warm": "whether a run starts at the last point",
             "regret_if_alike": "proven regret bound if all clients follow one law",
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
@@ -432,10 +433,12 @@ class LimitedUpdates(AlgorithmSpec):
     clip: float | None = None
     phases: int | None = None
     warm: bool = False
+    honest: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         one_of(self, trust=get_args(Trust), noise=(None, *get_args(Law)))
+        check_honest(self.trust, self.honest)
         if self.phases is not None:
             at_least("phases", self.phases, 1)
         if self.clip is not None:
@@ -461,6 +464,7 @@ class LimitedUpdates(AlgorithmSpec):
             self.clip,
             phases=self.phases,
             warm=self.warm,
+            honest=self.honest,
         )
         counted = method.clip < method.steepest or not known(setting.family)
         return reduction(

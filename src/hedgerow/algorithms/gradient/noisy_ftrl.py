@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.algorithms.correlated.decoding import DecodingServer, DecodingState, sums_certificate
 from hedgerow.algorithms.gradient.clipped import Shortened, farthest, finite, known
 from hedgerow.algorithms.gradient.trial_games import huber_games
-from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.noisy_reports import Trust, check_honest, gaussian_noise
 from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import check_interval
@@ -150,7 +150,7 @@ class NoisyFTRL(AlgorithmSpec):
     trust
         "central" (default): the server receives exact gradients, filters them and adds the noise.
         "distributed": every client filters its gradients and adds a share of the noise, and the
-        server sees only the sum of all uploads (a simulation of secure aggregation). "local": every
+        server sees only the sum of all uploads. "local": every
         client filters its gradients and adds all the noise that protects it.
     every
         Rounds between two exchanges: from 1 (default) to the horizon.
@@ -166,13 +166,16 @@ class NoisyFTRL(AlgorithmSpec):
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
         True; without them nothing is known in the first `every` rounds.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
     One record of one client in one round is protected with (epsilon, delta), although its gradient
     enters all later releases. "central": from the public and from other clients, even if all of
     them collude; the server is trusted. "distributed": from every observer, the server included, if
-    only the sum of the uploads is visible and all clients but one keep their noise secret. "local":
+    only the sum of the uploads is visible and `honest` clients keep their shares secret. "local":
     from every observer, even if all other clients collude. Proof: `proofs/noisy_ftrl.md#privacy`.
 
     Examples
@@ -193,12 +196,12 @@ class NoisyFTRL(AlgorithmSpec):
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"distributed": {"trust": "distributed"}, "local": {"trust": "local"}},
-        exact="trust='central' or trust='local'",
         meanings={
             "factorisation": "how the noise of the running sums is correlated",
             "clip": "longest gradient; longer ones are shortened",
             "penalty": "weight of the quadratic penalty",
             "deviation": "largest standard deviation of the noise of a running sum",
+            "honest": "number of clients whose shares of noise are enough",
             **MEANINGS,
         },
         families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
@@ -211,6 +214,7 @@ class NoisyFTRL(AlgorithmSpec):
     factorisation: Kind | Factorisation = "tree"
     clip: float | None = None
     early: bool = True
+    honest: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -220,6 +224,7 @@ class NoisyFTRL(AlgorithmSpec):
                 "guarantee."
             )
         one_of(self, trust=get_args(Trust))
+        check_honest(self.trust, self.honest)
         check_kind(self.factorisation)
         at_least("every", self.every, 1)
         if self.clip is not None:
@@ -230,6 +235,7 @@ class NoisyFTRL(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
+        check_honest(self.trust, self.honest, setting)
         family, width, clients = setting.family, setting.experts, setting.clients
         steepest = family.gradient_bound("l2", width)
         clip = steepest if self.clip is None else min(self.clip, steepest)
@@ -244,7 +250,7 @@ class NoisyFTRL(AlgorithmSpec):
         # together, so the curve of the mechanism is that of the whole game
         budget, pattern = Budget(self.epsilon, self.delta), self.pattern(setting, self.every)
         moved = encoder.sensitivity(2 * clip, *pattern)
-        mechanism = gaussian_noise(self.trust, "gradients", budget, moved, clients)
+        mechanism = gaussian_noise(self.trust, "gradients", budget, moved, clients, self.honest)
         errors = mechanism.scale * (1.0 if central else sqrt(clients)) * factors.error_by_round()
         off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
         moves = batch_moves(setting, schedule, errors, off)

@@ -29,7 +29,7 @@ from hedgerow.algorithms.gradient.clipped import (
     require_smooth,
 )
 from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine
-from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.noisy_reports import Trust, check_honest, gaussian_noise
 from hedgerow.core.certificate import Assumption
 from hedgerow.core.convex import CrossEntropy
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -155,6 +155,7 @@ def phased_gradient(
     *,
     phases: int | None = None,
     warm: bool = False,
+    honest: int | None = None,
 ) -> PhasedGradient:
     """Return the method for a game: its noise for the budget, and rates for the smallest bound.
 
@@ -175,7 +176,8 @@ def phased_gradient(
             "Clipped gradients of this family are not those of a convex loss: nothing is proven."
         )
     length = steepest if clip is None else min(clip, steepest)
-    mechanism = _noise(width, setting.clients, budget, trust, noise)
+    check_honest(trust, honest, setting)
+    mechanism = _noise(width, setting.clients, budget, trust, noise, honest)
     drawn = 1 if trust == "central" else setting.clients
     spread = sqrt(drawn * width) * mechanism.deviation(width) / setting.clients
     found = PhasedGradient(family, width, setting.clients, length, mechanism, spread)
@@ -190,12 +192,14 @@ def phased_gradient(
     return found
 
 
-def _noise(width: int, clients: int, budget: Budget, trust: Trust, law: Law | None) -> Any:
+def _noise(
+    width: int, clients: int, budget: Budget, trust: Trust, law: Law | None, honest: int | None
+) -> Any:
     """One sample moves a report by at most 1 in the l2 norm, and rounding adds a little."""
     moved = 1 + SLACK
     assert budget.epsilon is not None
     if trust == "distributed" or budget.delta:
-        return gaussian_noise(trust, "points", budget, moved, clients)
+        return gaussian_noise(trust, "points", budget, moved, clients, honest)
     if law == "laplace":
         across = root_up(width * Fraction(moved) ** 2)
         return AdditiveNoise("points", "laplace", laplace_scale(budget, across), across)

@@ -25,7 +25,7 @@ from hedgerow.algorithms.learning.roles import (
 )
 from hedgerow.algorithms.learning.rounds import LocalRound, local_reach, round_sensitivity
 from hedgerow.algorithms.learning.trial_games import learning_games
-from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.noisy_reports import Trust, check_honest, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.batch import Batch, single
 from hedgerow.core.certificate import Assumption, Certificate, Channel, Proof, not_private
@@ -75,7 +75,7 @@ class OnlineSGD(AlgorithmSpec):
     trust
         "local" (default): every client filters its sums and adds all the noise that protects it.
         "distributed": every client adds a share of the noise, and the server sees only the sum of
-        all uploads (a simulation of secure aggregation). "central": the server receives exact sums,
+        all uploads. "central": the server receives exact sums,
         filters them and adds the noise.
     clip
         The longest gradient of one example; longer ones are scaled down. None (default): the bound
@@ -92,13 +92,16 @@ class OnlineSGD(AlgorithmSpec):
         What only experts choose: `Plan(steps, factorisation, buffers, local_step, momentum,
         precision)` of `hedgerow.algorithms.learning.plan`, in a study file a table. None (default):
         `Plan()`.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
     One example of one client in one round is protected with (epsilon, delta), although its
     gradient enters all later releases. "local": from every observer, even if all other clients
     collude. "distributed": from every observer, the server included, if only the sum of the uploads
-    is visible and all clients but one keep their noise secret. "central": from the public and from
+    is visible and `honest` clients keep their shares secret. "central": from the public and from
     other clients; the server is trusted. Proofs: `proofs/online_sgd.md#sensitivity`,
     `proofs/online_sgd.md#privacy`.
 
@@ -127,7 +130,6 @@ class OnlineSGD(AlgorithmSpec):
             "distributed": {"trust": "distributed"},
             "local steps": {"plan": Plan("convex", momentum=0.5), "average": 0.9},
         },
-        exact="trust='central' or trust='local'",
         meanings={
             "plan": "where gradients are taken, how noise is correlated, momentum",
             "clip": "longest gradient of one example; longer ones are scaled down",
@@ -148,6 +150,7 @@ class OnlineSGD(AlgorithmSpec):
     step: float | None = None
     average: float | None = None
     plan: Plan | None = None
+    honest: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.epsilon, int | float):
@@ -156,6 +159,7 @@ class OnlineSGD(AlgorithmSpec):
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
         one_of(self, trust=get_args(Trust))
+        check_honest(self.trust, self.honest)
         known = self.plan is None or isinstance(self.plan, Plan)
         expect(known, "plan", self.plan, "to be None or a Plan")
         for name in ("clip", "step"):
@@ -176,6 +180,7 @@ class OnlineSGD(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         family, width, clients = setting.family, setting.experts, setting.clients
+        check_honest(self.trust, self.honest, setting)
         one, size = single(family)
         _require_known(one, width)
         steepest, smooth = one.gradient_bound("l2", width), one.smoothness("l2", width)
@@ -289,7 +294,7 @@ class OnlineSGD(AlgorithmSpec):
         the whole game.
         """
         moved, budget = encoder.sensitivity(change), Budget(self.epsilon, self.delta)
-        return gaussian_noise(self.trust, COUNTED, budget, moved, setting.clients)
+        return gaussian_noise(self.trust, COUNTED, budget, moved, setting.clients, self.honest)
 
     def _certificate(
         self, setting: Setting, mechanism: GaussianNoise | None, work: LocalRound, smooth: float

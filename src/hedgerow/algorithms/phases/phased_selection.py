@@ -32,6 +32,7 @@ from hedgerow.algorithms.phases.blocks import (
 from hedgerow.algorithms.shared.noisy_reports import (
     Trust,
     all_but_one,
+    check_honest,
     gaussian_share,
     noisy_reports,
 )
@@ -44,7 +45,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, 
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, one_of
+from hedgerow.core.validate import check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -95,7 +96,6 @@ class PhasedSelection(AlgorithmSpec):
     honest
         The number of clients whose shares of noise must be enough, from 1 to clients - 1. None
         (default): clients - 1, because a client knows its own share. Only with trust="distributed".
-        Choose a smaller number if clients may drop out: a client takes its share with it.
 
     Guarantee
     ---------
@@ -123,7 +123,6 @@ class PhasedSelection(AlgorithmSpec):
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}},
-        exact="trust='central' or trust='local'",
         meanings={
             "choice": "how the server chooses an expert privately",
             "report": "distribution of the noise on each client's sums",
@@ -173,22 +172,10 @@ class PhasedSelection(AlgorithmSpec):
                 f"Expected delta={self.delta!r} to be 0 with {pure}, which is epsilon-DP: only "
                 "Gaussian reports spend a delta."
             )
-        if self.honest is not None:
-            if self.trust != "distributed":
-                raise InvalidValue(
-                    f"Expected honest={self.honest!r} only with trust='distributed', where noise "
-                    "is shared."
-                )
-            at_least("honest", self.honest, 1)
+        check_honest(self.trust, self.honest)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        if self.honest is not None:
-            most = all_but_one(setting.clients)
-            if not self.honest <= most:
-                raise InvalidValue(
-                    f"Expected honest={self.honest!r} <= {most} with clients={setting.clients}: a "
-                    "peer knows its own share."
-                )
+        check_honest(self.trust, self.honest, setting)
         selection, reporting = (
             (self._selection(), None)
             if self.trust == "central"

@@ -20,14 +20,16 @@ from hedgerow.core.certificate import (
     Proof,
     no_carry_over,
 )
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.mechanisms import GaussianNoise
-from hedgerow.privacy.mechanisms.additive import GaussianShare
+from hedgerow.privacy.mechanisms.additive import RAISED, GaussianShare
 
 Trust = Literal["central", "distributed", "local"]
 
@@ -38,12 +40,33 @@ def all_but_one(clients: int) -> int:
 
 
 def gaussian_noise(
-    trust: Trust, purpose: str, budget: Budget, sensitivity: float, clients: int
+    trust: Trust,
+    purpose: str,
+    budget: Budget,
+    sensitivity: float,
+    clients: int,
+    honest: int | None = None,
 ) -> GaussianNoise:
-    """Return noise for the budget; in distributed trust the share of one of all clients but one."""
+    """Return noise for the budget; in distributed trust the share of one of `honest` clients."""
     if trust == "distributed":
-        return gaussian_share(purpose, budget, sensitivity, all_but_one(clients))
+        return gaussian_share(purpose, budget, sensitivity, honest or all_but_one(clients))
     return GaussianNoise(purpose, gaussian_scale(budget, sensitivity), sensitivity)
+
+
+def check_honest(trust: str, honest: int | None, setting: Setting | None = None) -> None:
+    """Refuse a number of honest clients that cannot be; None is all but one."""
+    if honest is None:
+        return
+    if trust != "distributed":
+        raise InvalidValue(
+            f"Expected honest={honest!r} only with trust='distributed', where noise is shared."
+        )
+    at_least("honest", honest, 1)
+    most = honest if setting is None else all_but_one(setting.clients)
+    if honest > most:
+        raise InvalidValue(
+            f"Expected honest={honest!r} <= {most}, all clients but one: a peer knows its own share."
+        )
 
 
 def gaussian_share(purpose: str, budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
@@ -52,7 +75,7 @@ def gaussian_share(purpose: str, budget: Budget, sensitivity: float, honest: int
     def share(scale: float) -> GaussianShare:
         return GaussianShare(purpose, scale, sensitivity, honest)
 
-    least = root_up(Fraction(gaussian_scale(budget, sensitivity)) ** 2 / honest)
+    least = root_up((Fraction(gaussian_scale(budget, sensitivity)) * RAISED) ** 2 / honest)
     return share(settled(least, lambda scale: share(scale).curve, budget))
 
 

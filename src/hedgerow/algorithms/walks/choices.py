@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.shared.noisy_reports import gaussian_noise, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import check_honest, gaussian_noise, noisy_reports
 from hedgerow.algorithms.walks import games
 from hedgerow.algorithms.walks.reports import LEAST_SIZE, SIZED_MOVE, NoisyReport
 from hedgerow.core.certificate import (
@@ -49,6 +49,7 @@ UPLOADED = ("NoisyReport.values", "NoisyReport.variance")
 MEANINGS = {
     "mu": "privacy budget in Gaussian DP; inf: no noise",
     "reports": "who reports in a round: each client, one client, or each about its own expert",
+    "honest": "number of clients whose shares of noise are enough",
     "sized": "whether noise is scaled by the public size of each client",
     "report_mu": "mu of a single report",
     "report_deviation": "standard deviation of the noise in each number of a report",
@@ -68,6 +69,7 @@ class WalkSpec(AlgorithmSpec):
     reports: ReportModel = "each"
     trust: Trust = "local"
     sized: bool = False
+    honest: int | None = None
 
     def __post_init__(self) -> None:
         one_of(self, reports=get_args(ReportModel), trust=get_args(Trust))
@@ -82,6 +84,7 @@ class WalkSpec(AlgorithmSpec):
                 raise InvalidValue(f"Expected mu={self.mu!r} > 0 (or inf: no noise).")
         if not 0 < self.delta < 1:
             raise InvalidValue(f"Expected delta={self.delta!r} in (0, 1), for example 1e-6.")
+        check_honest(self.trust, self.honest)
         self.budget()  # refuses a wrong one
         if self.trust != "local" and self.reports != "each":
             raise InvalidValue(
@@ -155,7 +158,8 @@ class WalkSpec(AlgorithmSpec):
         budget, moved = self.budget(), self.sensitivity(setting)
         if budget is None:
             return None
-        return gaussian_noise(self.trust, PURPOSE, budget, moved, setting.clients)
+        check_honest(self.trust, self.honest, setting)
+        return gaussian_noise(self.trust, PURPOSE, budget, moved, setting.clients, self.honest)
 
     def protected(self, setting: Setting) -> Unit:
         """Return what is protected: one record, or what one person may move in it."""
@@ -202,8 +206,9 @@ class WalkSpec(AlgorithmSpec):
         """Return where honest reports lie; without noise nothing is known."""
         if noise is None:
             return {}
-        largest = float(np.square(noise.scale / self.least))
-        variance = Range(None, 0.0, largest, per_round=False, exact=False)
+        most = float(np.square(noise.scale / self.least))
+        least = most if self.trust == "distributed" else 0.0  # then each client reports each time
+        variance = Range(None, least, most, per_round=False, exact=False)
         return {"values": Range.noisy(self.width(setting), self.least), "variance": variance}
 
     @property

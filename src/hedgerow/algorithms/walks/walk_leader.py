@@ -298,12 +298,15 @@ class WalkLeader(WalkSpec):
         only; such a game has one decider.
     trust
         "local" (default): every client adds all the noise that protects it. "distributed": every
-        client adds a share, and the server sees only the sum of all reports (a simulation of secure
-        aggregation; only with reports="each").
+        client adds a share, and the server sees only the sum of all reports. Only with
+        reports="each".
     sized
         True: the first public number about a client (`side`) is its size, such as its beds, and one
         person moves a number in its record by at most 1 / size. Noise is scaled to that. Sizes
         above 1024 count as 1024. Default False: a record may change within its whole range.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
@@ -311,7 +314,7 @@ class WalkLeader(WalkSpec):
     one person. "local": from every observer, even if all other clients collude; a person with k
     records has mu if each report has mu / sqrt(k). A person who moves from one silo to another
     changes two records: `unit=hr.Person(2, clients=2)`. "distributed": from every observer if only
-    the sum of the reports is visible and all clients but one keep their noise secret. Proofs:
+    the sum of the reports is visible and `honest` clients keep their shares secret. Proofs:
     `proofs/walks.md#reports`, `proofs/walks.md#silos`, `proofs/walks.md#sizes`.
 
     Examples
@@ -334,7 +337,6 @@ class WalkLeader(WalkSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"distributed": {"trust": "distributed"}},
         meanings=MEANINGS,
-        exact="trust='local'",
         anytime=True,
         families=(Linear, Gains),
     )

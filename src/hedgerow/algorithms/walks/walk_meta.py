@@ -338,6 +338,9 @@ class WalkMeta(WalkSpec):
         What experts may choose about the choice of a forecaster:
         `MetaPlan(follow, decorrelated, gain_range)` of `hedgerow.algorithms.walks.walk_meta`, in a
         study file a table. None (default): a noisy choice, with a regret bound for any forecasters.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
 
     Guarantee
     ---------
@@ -363,7 +366,6 @@ class WalkMeta(WalkSpec):
             **MEANINGS,
             "forecasters": "what predicts the next gains from noisy reports",
         },
-        exact="trust='local'",
         anytime=True,
         families=(Linear, Gains),
     )

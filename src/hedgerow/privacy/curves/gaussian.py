@@ -20,7 +20,7 @@ _SMALLEST = ulp(0.0)
 _UP = 1 + 2.0**-40  # more than the error of the logarithms
 
 
-def _mills(x: float) -> float:
+def mills(x: float) -> float:
     """Pr(Z > x) / density(x) of a standard normal Z, without underflow for large x."""
     return sqrt(pi / 2) * float(scipy.special.erfcx(x / sqrt(2)))
 
@@ -31,7 +31,7 @@ def _mills_difference(x: float, width: float) -> float:
     For a small width it is the integral of -mills'(y) = 1 - y mills(y), which avoids cancellation.
     """
     if width > 1:
-        return _mills(x) - _mills(x + width)
+        return mills(x) - mills(x + width)
     y = x + width * (_NODES + 1) / 2
     return width / 2 * float(_WEIGHTS @ (1 - y * sqrt(pi / 2) * scipy.special.erfcx(y / sqrt(2))))
 
@@ -72,7 +72,7 @@ class GaussianDP(Symmetric):
         if low < 0 and self.mu > 1:
             return log(
                 float(scipy.special.ndtr(-low))
-                - exp(_LOG_PEAK - low * low / 2) * _mills(low + self.mu)
+                - exp(_LOG_PEAK - low * low / 2) * mills(low + self.mu)
             )
         return _LOG_PEAK - low * low / 2 + log(_mills_difference(low, self.mu))
 

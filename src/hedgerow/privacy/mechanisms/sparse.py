@@ -49,7 +49,7 @@ class Comparison(Mechanism):
     def noise_scale(self) -> float:
         return self.scale
 
-    def exact_scales(self, width: int) -> tuple[float, float]:
+    def exact_scales(self, width: int, moved: int = 1) -> tuple[float, float]:
         return exact_scales(self.law, width)
 
     def words(self) -> str:

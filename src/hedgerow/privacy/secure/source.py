@@ -221,6 +221,7 @@ class _View(Noise):
 
     source: SecureNoise
     batch: tuple[int, ...]
+    whole: bool = True
 
     def draw(
         self,
