@@ -29,7 +29,7 @@ from hedgerow.deployment.application import Application, Port, answer_lines, rep
 from hedgerow.deployment.client import Distrusted, StudyClient
 from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import LedgerFailed
-from hedgerow.deployment.home import Home
+from hedgerow.deployment.home import Home, keep_route
 from hedgerow.deployment.http_client import Route
 from hedgerow.deployment.http_server import listen
 from hedgerow.deployment.serving import open_study
@@ -318,15 +318,15 @@ def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
     folder = study_folder(home.place("ward"), digest)
     folder.mkdir(parents=True)
     plain = Route("http://a:1", unencrypted=True)
-    home.keep_route(folder, plain)
+    keep_route(folder, plain)
     assert home.one().route() == plain
     route = Route("https://a:1", ca=tmp_path / "ca.pem", proxy="http://u:p@proxy:3128")
-    home.keep_route(folder, route)
+    keep_route(folder, route)
     assert home.one().route() == route
     assert (folder / "route.json").stat().st_mode & 0o777 == 0o600
     with pytest.raises(InvalidValue, match="other has not joined a study"):
         home.one("other")
-    home.keep_route(_made(study_folder(home.place("wing"), digest)), route)
+    keep_route(_made(study_folder(home.place("wing"), digest)), route)
     with pytest.raises(InvalidValue, match="Several studies were joined"):
         home.one()
     with pytest.raises(InvalidValue, match="to be a name"):
@@ -417,7 +417,7 @@ def test_an_interrupted_join_says_what_was_charged(
         again = hedgerow(*join, "--yes")
         assert "epsilon = 1 of 10" in again.out
         home = Home(tmp_path / "home")
-        home.keep_route(_made(study_folder(home.place("known"), bytes(32))), Route("https://a:1"))
+        keep_route(_made(study_folder(home.place("known"), bytes(32))), Route("https://a:1"))
         digest = one.study.manifest.digest.hex()[:16]
         assert f"run --data known --study {digest}" in hedgerow(*join, "--yes").out
 

@@ -565,7 +565,7 @@ def test_a_false_hello_stops_nobody_else(place: Path, built_once: None, rule: st
         (reply,) = server.take([liar._pack(wire.Hello(*fields))])
         assert isinstance(reply, bytes)
         assert wire.read_refusal(reply).code is wire.Code.SIGNATURE
-    fields = (2, 9, liar._seen, liar.chain.count, liar.chain.head, bytes(16), b"")
+    fields = (2, 9, liar._seen, liar.chain.count, liar.chain.head, bytes(16), 0, b"")
     (reply,) = server.take([liar._pack(wire.Upload(*fields))])
     assert isinstance(reply, bytes)
     assert wire.read_refusal(reply).code is wire.Code.HELLO

@@ -16,12 +16,16 @@ from hedgerow.deployment.server import Wait
 CLIENTS = 4
 LONG = 240.0  # longer than a test
 
+_NAMES: dict[str, Any] = {"clients": (), "helper_names": (), "helpers": {}}
+
 
 class _Study:
     """A study with one exchange; it notes its batches."""
 
     def __init__(self) -> None:
-        self.manifest = SimpleNamespace(roster=dict.fromkeys(range(CLIENTS)), closing="wait")
+        self.manifest = SimpleNamespace(
+            roster=dict.fromkeys(range(CLIENTS)), closing="wait", **_NAMES
+        )
         self.batches: list[bytes] = []  # the kinds of requests in each batch
         self.missing = CLIENTS
         self.stuck = self.trouble = None

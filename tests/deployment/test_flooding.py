@@ -22,6 +22,9 @@ def ask(client: int) -> bytes:
     return wire.Ask.kind + bytes(8) + client.to_bytes(4, "little") + bytes(80)
 
 
+NAMES: dict[str, Any] = {"clients": (), "helper_names": (), "helpers": {}}
+
+
 class _Slow:
     """A study that takes its time and notes who was served."""
 
@@ -30,7 +33,9 @@ class _Slow:
     old = False
 
     def __init__(self, clients: int) -> None:
-        self.manifest = SimpleNamespace(roster=dict.fromkeys(range(clients)), closing="wait")
+        self.manifest = SimpleNamespace(
+            roster=dict.fromkeys(range(clients)), closing="wait", **NAMES
+        )
         self.served: list[list[int]] = []
 
     def take(self, requests: list[bytes]) -> list[bytes]:

@@ -97,7 +97,7 @@ def test_every_algorithm_is_rebuilt_or_refused() -> None:
         (
             "phased_selection",
             {"trust": "distributed", "delta": "1e-6"},
-            "needs secure aggregation",
+            "needs helpers and the number of colluding clients",
         ),
         ("limited_updates", {"delta": 0.0}, "limited_updates needs EuclideanNoise"),
     ],

@@ -79,7 +79,7 @@ def test_a_study_with_marked_values(trust: str, tmp_path: Path) -> None:
         play(learners, losses)
         upload = next(data for data in links[0].sent if data[:1] == wire.Upload.kind)
         said.append(one.ask("POST", MESSAGES, upload[:-70] + bytes(70))[2])
-        forged = wire.Upload(0, 99, bytes(32), 0, bytes(32), bytes(16), upload[120:-64])
+        forged = wire.Upload(0, 99, bytes(32), 0, bytes(32), bytes(16), 0, upload[120:-64])
         key = learners[0].client.account.key
         said.append(one.ask("POST", MESSAGES, wire.pack(forged, one.study.study, key))[2])
         for path in ("/metrics", "/healthz", "/readyz", "/v1/messages", "/nothing"):

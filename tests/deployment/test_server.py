@@ -68,6 +68,7 @@ def upload(client: StudyClient, **changes: Any) -> bytes:
         "count": client.chain.count,
         "head": client.chain.head,
         "salt": bytes(16),
+        "seals": 0,
         "payload": encode(message),
         **changes,
     }
@@ -361,8 +362,12 @@ def test_exact_sizes_of_messages() -> None:
         "Hello": 180,
         "Welcome": 108,
         "Ask": 12,
-        "Upload": 100,
+        "Upload": 102,
         "Answer": 12,
         "Done": 52,
         "Farewell": 44,
+        "Fetch": 12,
+        "Task": 16,
+        "Part": 48,
+        "Over": 8,
     }

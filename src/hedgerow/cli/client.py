@@ -83,6 +83,14 @@ Csv = Annotated[
     ),
 ]
 TRUST = "Do you trust the operator of the server with exact data?"
+Helper = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--helper",
+        metavar="FILE",
+        help="NAME.helper of a helper that you trust, which you got from the helper itself.",
+    ),
+]
 PATIENCE = 30.0  # seconds that `join` waits for a server
 
 
@@ -183,6 +191,7 @@ def join(
         ),
     ],
     csv: Csv = None,
+    helper: Helper = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Join without asking, also if the server must be trusted.")
     ] = False,
@@ -212,7 +221,8 @@ def join(
 
     The algorithm is built again on this machine from the choices in the server's manifest. Any
     difference, down to the last bit of a noise scale, is refused by name. With --csv so is a file
-    that lacks a column. Joining again after an interruption costs nothing more.
+    that lacks a column. Joining again after an interruption costs nothing more. A study that hides
+    uploads from its server needs --helper.
     """
     prepare(plugin)
     from hedgerow.deployment.home import Home
@@ -220,7 +230,9 @@ def join(
 
     place = Home(home)
     route = Route(url, ca, certificate, certificate_key, proxy, unencrypted=unencrypted)
-    manifest, name, folder = _join(place, data, route, server_key, csv, yes, seeded, convert)
+    manifest, name, folder = _join(
+        place, data, route, server_key, csv, yes, seeded, convert, helper
+    )
     words = place.account(data).spent_words()
     if json:
         print_json(
@@ -243,10 +255,13 @@ def _join(
     yes: bool,
     seeded: bool = False,
     convert: bool = False,
+    helper: list[Path] | None = None,
 ) -> tuple[Manifest, str, Path]:
     """Join a study; return its manifest, the client's name in it, and the folder of its ledger."""
     from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.client import StudyClient
+    from hedgerow.deployment.helper_ledger import HelperKeys
+    from hedgerow.deployment.home import keep_route
     from hedgerow.deployment.http_client import HttpLink
 
     account = place.account(data)
@@ -288,9 +303,10 @@ def _join(
                 agree=agree,
                 seeded=seeded,
                 convert=convert,
+                helpers=[HelperKeys.read(file) for file in helper or ()],
             )
             with closing(study):
-                place.keep_route(study.folder, route)
+                keep_route(study.folder, route)
                 study.advance()  # the server gets the signature
                 return study.manifest, study.name, study.folder
     except (KeyboardInterrupt, typer.Abort) as stop:
@@ -312,6 +328,7 @@ def run(
             "--server-key", metavar="HEX", help="Join the study at --url first, if none is joined."
         ),
     ] = None,
+    helper: Helper = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --server-key: do not ask.")] = False,
     every: Annotated[
         float | None,
@@ -398,7 +415,7 @@ def run(
     if server_key is not None and not list(place.joined(data, study)):
         if data is None or url is None:
             raise InvalidValue("To join a study first, give --data and --url with --server-key.")
-        _join(place, data, Route(**changed), server_key, csv, yes)
+        _join(place, data, Route(**changed), server_key, csv, yes, helper=helper)
     found = place.one(data, study)
     start_logs(log)
     try:

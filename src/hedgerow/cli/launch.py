@@ -52,14 +52,16 @@ def launch(
     Example: hedgerow launch examples/study.toml --clients 5
 
     The server and each client are processes that talk over HTTP and keep ledgers, as they would in
-    different organisations. The printed address shows the live page of the study while it runs, and
-    at a terminal until you press Enter. The losses come from the study's environment. At the end
-    all ledgers are checked. With --seed the plays are compared with those of the simulation; exit
-    code 1: they differ.
+    different organisations. With trust = "distributed" there are two helpers, and `honest` says how
+    many clients do not work with the server. The printed address shows the live page of the study
+    while it runs, and at a terminal until you press Enter. The losses come from the study's
+    environment. At the end all ledgers are checked. With --seed the plays are compared with those
+    of the simulation; exit code 1: they differ.
     """
     prepare(plugin, data)
     from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.launching import launch as launch_study
+    from hedgerow.deployment.manifest import EXPERIMENTAL
     from hedgerow.studies.config import load
     from hedgerow.studies.storage.place import check_new
 
@@ -85,6 +87,9 @@ def launch(
                 if not json:
                     line = f"{whole.manifest.title}: live page at {whole.url}"
                     OUT.print(line, markup=False, soft_wrap=True)
+                    if whole.manifest.helpers:
+                        text = f"helpers {', '.join(whole.manifest.helpers)}; {EXPERIMENTAL}"
+                        OUT.print(text, markup=False, soft_wrap=True)
                 update = bar.enter_context(progress_bar("playing"))
 
             def ended() -> None:

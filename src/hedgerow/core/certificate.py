@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
@@ -101,6 +101,15 @@ LEDGERS = Assumption(
     "disks keep what they have committed, keys stay secret, no ledger is restored from a copy "
     "unnoticed, and whether a process dies does not depend on the noise that it has just drawn "
     "(`proofs/deployment.md`)",
+)
+HELPER_LEDGERS = Assumption(
+    "HELPER_LEDGERS",
+    "no client and, at the same time, all honest helpers run from old copies of their folders",
+)
+CIPHERS = Assumption(
+    "CIPHERS",
+    "nobody can break Ed25519 while the study runs, or AES-256, SHA-256, and both X25519 and "
+    "ML-KEM-768 (`proofs/secure_sums.md`)",
 )
 PUBLIC_PARAMETERS = Assumption(
     "PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data"
@@ -278,6 +287,30 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
         for g in certificate.guarantees
     )
     return replace(certificate, guarantees=guarantees)
+
+
+def with_helpers(certificate: Certificate, helpers: Sequence[str], honest: int) -> Certificate:
+    """Return the guarantees of shares of noise in a deployment with these helpers.
+
+    The sums are opened by a protocol (`proofs/secure_sums.md`), and no longer assumed.
+    """
+    colluding = max(guarantee.colluding for guarantee in certificate.guarantees)
+    clients = colluding + honest
+    together = {_aggregation(helpers, colluding, clients), HELPER_LEDGERS, CIPHERS}
+    guarantees = tuple(
+        replace(g, assumes={a for a in g.assumes if a.name != "SECURE_AGGREGATION"} | together)
+        for g in certificate.guarantees
+    )
+    return replace(certificate, guarantees=guarantees)
+
+
+def _aggregation(helpers: Sequence[str], colluding: int, clients: int) -> Assumption:
+    one = f"the helper {helpers[0]}" if len(helpers) == 1 else f"one of {', '.join(helpers)}"
+    return Assumption(
+        "AGGREGATION",
+        f"{one} does not work with the server, at most {colluding} of the {clients} clients do, "
+        "and the keys of helpers and clients were compared outside this system",
+    )
 
 
 PRESENCE_STAYS = "; participation stays the same"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import blake2b
@@ -32,8 +32,10 @@ from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.client_ledger import FILE, SCHEMA, ClientLedger, Game, array_bytes
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import open_database, point
+from hedgerow.deployment.helper_ledger import HelperKeys
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.manifest import KEY, NOT_PRIVATE, Manifest, ManifestRefused, rebuild
+from hedgerow.deployment.masks import Masked, hide
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.receipts import NOT_COUNTED, root_of
 from hedgerow.deployment.releases import Releases
@@ -97,6 +99,7 @@ class StudyClient(ClientLedger):
         tries: int | None = None,
         seeded: bool = False,
         convert: bool = False,
+        helpers: Sequence[HelperKeys] = (),
     ) -> Self:
         """Join a study: check its manifest, charge the account, and make its ledger.
 
@@ -123,9 +126,13 @@ class StudyClient(ClientLedger):
             charges nothing; it is for tests with data that are not secret.
         convert
             True: join a study of a smaller unit, for what it costs in that of the account.
+        helpers
+            The keys of helpers whose files did not come through the server. A study with helpers
+            needs at least one: otherwise the server could be all its helpers.
         """
         manifest, signature = fetch_manifest(link, server_key, tries)
         algorithm = rebuild(manifest)
+        check_helpers(manifest, helpers)
         if not (manifest.private or seeded):
             raise ManifestRefused(
                 f"The study {manifest.title!r} is {NOT_PRIVATE}, which everybody can read in its "
@@ -170,6 +177,8 @@ class StudyClient(ClientLedger):
 
     def _load(self) -> None:
         self.algorithm = rebuild(self.manifest)
+        shared = self.algorithm.certificate.trust == "distributed"
+        self._masked = Masked.of(self.algorithm) if shared else None
         self._rule = rule_of(self.manifest.closing)
         self._greeted = self._parted = False
         self.boot = wire.UNKNOWN
@@ -326,7 +335,7 @@ class StudyClient(ClientLedger):
         The message may leave once the transaction is committed.
         """
         upload, state = self.algorithm.client.upload(self._game.state, self._mine)
-        info = veil.body_info(self.study, exchange, self.index)
+        parts = self._sealed(upload, exchange)
         message = wire.Upload(
             self.index,
             exchange,
@@ -334,7 +343,8 @@ class StudyClient(ClientLedger):
             self.chain.count,
             self.chain.head,
             secrets.token_bytes(16),
-            veil.seal(self.manifest.sealing["server"], encode(upload), info),
+            len(parts) - 1,
+            b"".join(parts),
         )
         data = self._pack(message)
         found = wire.hash_of(data)
@@ -343,6 +353,15 @@ class StudyClient(ClientLedger):
         self.chain.add("release", where + found)
         self._set(state=state)
         return Release(exchange, data, found)
+
+    def _sealed(self, upload: Any, exchange: int) -> tuple[bytes, ...]:
+        """The upload, sealed to the server; under masks if it adds a share of noise."""
+        public, study = self.manifest.sealing["server"], self.study
+        if self._masked is None:
+            info = veil.body_info(study, exchange, self.index)
+            return (veil.seal(public, encode(upload), info),)
+        keys = [self.manifest.helpers[name]["seal"] for name in self.manifest.helper_names]
+        return hide(self._masked.words(upload), study, exchange, self.index, keys, public)
 
     def _request(self, message: wire.Message, exchange: int) -> None:
         self._receive(exchange, self._call(self._pack(message)), None)
@@ -628,6 +647,22 @@ class StudyClient(ClientLedger):
         if save:
             self._save(game)
         self._game = game
+
+
+def check_helpers(manifest: Manifest, known: Sequence[HelperKeys]) -> None:
+    """Refuse a study none of whose helpers is known from elsewhere, or one with other keys."""
+    for keys in known:
+        if manifest.helpers.get(keys.name) != {"sign": keys.sign, "seal": keys.seal}:
+            raise ManifestRefused(
+                f"The study {manifest.title!r} does not have the helper {keys.name} with the keys "
+                f"{keys.fingerprint}. Ask that helper which study it takes part in."
+            )
+    if manifest.helpers and not known:
+        raise ManifestRefused(
+            f"The study {manifest.title!r} hides uploads from the server as long as one of its "
+            f"helpers ({', '.join(manifest.helpers)}) does not work with it. Get the file of a "
+            "helper that you trust from the helper itself, and join with --helper FILE."
+        )
 
 
 def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Manifest, bytes]:

@@ -3,6 +3,9 @@
 title = "Forecasts at three hospitals"
 closing = "wait"
 
+helpers = ["north.helper", "south.helper"]  # with trust = "distributed"
+colluding = 2        # then: how many clients may work with the server
+
 [algorithm]
 name = "sparse_vector"
 epsilon = 1.0
@@ -43,6 +46,7 @@ from hedgerow.core.combination import PublicForecasts
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect, nearest, one_of, positive
 from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.helper_ledger import HelperKeys
 from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.own_file import COMBINED, FileForm
@@ -50,7 +54,10 @@ from hedgerow.deployment.server_ledger import PublicKeys
 from hedgerow.studies.config import read_toml
 from hedgerow.studies.typed import typed
 
-KEYS = ("title", "closing", "features", "algorithm", "setting", "file", "clients", "server")
+KEYS = (
+    *("title", "closing", "features", "helpers", "colluding"),
+    *("algorithm", "setting", "file", "clients", "server"),
+)
 SERVER = "HEDGEROW_SERVER_"
 SECONDS = ("wait", "slow", "close_after")
 FILES = ("folder", "anchor", "certificate", "certificate_key", "client_ca")
@@ -172,6 +179,9 @@ class ServeConfig:
         are in [0, 1], and names of the experts, in order, if pages are to show them.
     file
         What the file of every client has, for `hedgerow client run --csv`.
+    helpers, colluding
+        With `trust="distributed"`: the public keys of the helpers by name, and how many clients may
+        work with the server.
     clients
         The public key of each client by name, in hexadecimal digits.
     closing
@@ -191,6 +201,8 @@ class ServeConfig:
     features: tuple[str, ...] = ()
     options: ServerOptions = ServerOptions()
     file: FileForm | None = None
+    helpers: Mapping[str, Mapping[str, str]] | None = None
+    colluding: int | None = None
 
     def manifest(self, keys: PublicKeys, seed: int | None = None) -> Manifest:
         """The manifest of the study, for the server with these `public_keys`."""
@@ -210,6 +222,8 @@ class ServeConfig:
             sealing=keys["sealing"],
             roster=self.clients,
             seed=seed,
+            helpers=self.helpers,
+            colluding=self.colluding,
         )
 
     @property
@@ -273,7 +287,19 @@ def from_table(
         tuple(features),
         options,
         None if "file" not in table else FileForm.read(_table(table, "file")),
+        _helpers(table.get("helpers"), folder),
+        table.get("colluding"),
     )
+
+
+def _helpers(files: Any, folder: Path) -> dict[str, dict[str, str]] | None:
+    """The public keys in files NAME.helper, by name."""
+    if files is None:
+        return None
+    if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        raise InvalidValue('Expected helpers to be a list of files, such as ["north.helper"].')
+    found = [HelperKeys.read(folder / file) for file in files]
+    return {keys.name: {"sign": keys.sign, "seal": keys.seal} for keys in found}
 
 
 def server_options(

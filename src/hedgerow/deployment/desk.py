@@ -22,7 +22,7 @@ from hedgerow.core.validate import at_least, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.logs import log, log_error
 from hedgerow.deployment.metrics import Histogram
-from hedgerow.deployment.server import Sent, StudyServer, Wait
+from hedgerow.deployment.server import HELPING, Sent, StudyServer, Wait
 from hedgerow.deployment.server_ledger import FILE
 from hedgerow.deployment.wire import (
     MANIFEST,
@@ -31,6 +31,8 @@ from hedgerow.deployment.wire import (
     TAG,
     TRY_AGAIN,
     Code,
+    Fetch,
+    Part,
     Refused,
     Upload,
     pack_refusal,
@@ -63,6 +65,7 @@ News = list[tuple[str, dict[str, Any]]]
 State = tuple[str | None, str | None, bool]
 """What keeps a study from answering, its trouble, and whether its ledger is an old copy."""
 _KINDS = frozenset(kind.kind for kind in REQUESTS)
+_HELPING = frozenset({Fetch.kind, Part.kind})
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ class Desk:
         self.on_fatal: Callable[[], None] = lambda: None
         self._open_study = open_study
         self._study: StudyServer | None = None
-        self._clients = 0
+        self._clients, self._names = 0, tuple[str, ...]()
         self._stuck: str | None = None
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger."""
@@ -215,6 +218,7 @@ class Desk:
         """Open the study and begin to take requests."""
         self._study = study = await self._in_thread(self._open_study)
         self._clients = len(study.manifest.roster)
+        self._names = (*study.manifest.clients, *study.manifest.helper_names)
         self._note(*await self._in_thread(self._state, study))
         self._task = asyncio.create_task(self._work())
         if self.limits.close_after and rule_of(study.manifest.closing).may_close:
@@ -251,7 +255,7 @@ class Desk:
             return
         self._logged[kind] = now
         usual = refusal.code in (Code.HELLO, Code.NOT_JOINED, *TRY_AGAIN)
-        name = None if client == ANYBODY else self._study.manifest.clients[client]
+        name = None if client == ANYBODY else self._names[client]
         level = logging.INFO if usual else logging.WARNING
         log("refused", level, code=kind[0], because=refusal.text, client=name)
 
@@ -344,10 +348,12 @@ class Desk:
         return found
 
     def _claimed(self, data: bytes) -> int:
-        """The client that a request names, so far without proof."""
-        at, count = 1 + TAG, self._clients
-        client = int.from_bytes(data[at : at + 4], "little")
-        return client if data[:1] in _KINDS and len(data) >= at + 4 and client < count else ANYBODY
+        """The client that a request names, so far without proof; helpers come after clients."""
+        at, helps = 1 + TAG, data[:1] in _HELPING
+        number = int.from_bytes(data[at : at + 4], "little")
+        count = len(self._names) - self._clients if helps else self._clients
+        known = data[:1] in _KINDS and len(data) >= at + 4 and number < count
+        return number + (self._clients if helps else 0) if known else ANYBODY
 
     def _take_soon(self) -> None:
         """Let the writer take what is queued: at once, unless nobody could be answered yet.
@@ -406,7 +412,7 @@ class Desk:
     async def _serve(self, batch: list[_Request]) -> None:
         """Let the study take a batch; settle what is answered and keep what must wait."""
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
-        replies, answers, self._missing, state, news = await self._in_thread(
+        replies, answers, helped, self._missing, state, news = await self._in_thread(
             self._take, requests, exchanges
         )
         for event, facts in news:
@@ -422,28 +428,33 @@ class Desk:
         for exchange, answer in answers.items():
             for reply in self._waiting.pop(exchange, {}).values():
                 _settle(reply, answer)
+        for helper, task in enumerate(helped):
+            if task is not None:
+                reply = self._waiting.get(HELPING, {}).pop(self._clients + helper, None)
+                _settle(reply, Reply(200, task))
         self._change()
 
     def _take(
         self, requests: list[bytes], exchanges: tuple[int, ...]
-    ) -> tuple[list[bytes | Wait], dict[int, Sent], int, State, News]:
+    ) -> tuple[list[bytes | Wait], dict[int, Sent], list[bytes | None], int, State, News]:
         """In the writer's thread: take a batch, and find the answers that somebody waits for.
 
-        The third value is the number of uploads that the open exchange still needs, the fourth
-        what `_note` takes, the last one what to log.
+        The third value is the task of each helper, the fourth the number of uploads that the open
+        exchange still needs, then what `_note` takes, and what to log.
         """
         study, began, moment = self._study, time.thread_time(), time.monotonic()
         assert study is not None
         replies = study.take(requests)
         asked = {*exchanges, *(reply.exchange for reply in replies if isinstance(reply, Wait))}
-        found = {exchange: study.sent(exchange) for exchange in asked}
+        found = {exchange: study.sent(exchange) for exchange in asked - {HELPING}}
+        helped = [study.task(n) for n in range(len(study.manifest.helpers))]
         self.counts.batches += 1
         self.counts.requests += len(requests)
         self.counts.seconds += time.thread_time() - began
         if requests:
             self.counts.batch_seconds.add(time.monotonic() - moment)
         answers = {e: sent for e, sent in found.items() if sent is not None}
-        return replies, answers, study.missing, self._state(study), study.news()
+        return replies, answers, helped, study.missing, self._state(study), study.news()
 
     @staticmethod
     def _state(study: StudyServer) -> State:
@@ -484,6 +495,6 @@ class Desk:
         self.on_fatal()
 
 
-def _settle(reply: asyncio.Future[Settled], value: Settled) -> None:
-    if not reply.done():
+def _settle(reply: asyncio.Future[Settled] | None, value: Settled) -> None:
+    if reply is not None and not reply.done():
         reply.set_result(value)

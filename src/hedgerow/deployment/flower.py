@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.certificate import Guarantee
-from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.extras import needs
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.validate import expect
@@ -300,6 +300,11 @@ def server_app() -> Any:
     def main(grid: Any, context: Any) -> None:
         config = context.run_config
         server = StudyServer(str(config["study"]))
+        if server.manifest.helpers:
+            raise Unsupported(
+                "Helpers call the server of a study themselves, and Flower has no place for them. "
+                "Serve a study with trust='distributed' with `hedgerow serve`."
+            )
         try:
             serve(server, grid, float(config.get("deadline", 0)) or None)
         finally:

@@ -39,17 +39,31 @@ class Joined:
 
     def route(self) -> Route:
         """How to reach the server."""
-        try:
-            table = json.loads((self.folder / ROUTE).read_text(encoding="utf-8"))
-            paths = {k: Path(v) for k, v in table.items() if k in PATHS and v is not None}
-            return Route(**{**table, **paths})
-        except (OSError, ValueError, TypeError) as error:
-            raise InvalidValue(
-                f"{self.folder / ROUTE} cannot be read. Join the study again: it costs nothing."
-            ) from error
+        return kept_route(self.folder)
 
 
 PATHS = ("ca", "certificate", "key")
+
+
+def kept_route(folder: Path) -> Route:
+    """How to reach the server of the study in a folder, as `keep_route` has kept it."""
+    try:
+        table = json.loads((folder / ROUTE).read_text(encoding="utf-8"))
+        paths = {k: Path(v) for k, v in table.items() if k in PATHS and v is not None}
+        return Route(**{**table, **paths})
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidValue(
+            f"{folder / ROUTE} cannot be read. Join the study again: it costs nothing."
+        ) from error
+
+
+def keep_route(folder: Path, route: Route) -> None:
+    """Remember in a folder how to reach the server of a study."""
+    table = {k: str(v.resolve()) if isinstance(v, Path) else v for k, v in asdict(route).items()}
+    part = folder / f".{ROUTE}"
+    part.write_text(json.dumps(table, indent=2), encoding="utf-8")
+    part.chmod(0o600)  # a proxy may need a password
+    part.replace(folder / ROUTE)
 
 
 class Home:
@@ -92,16 +106,6 @@ class Home:
     def accounts(self) -> list[str]:
         """The data sets that have an account."""
         return sorted(file.parent.name for file in self.folder.glob(f"*/{FILE}"))
-
-    def keep_route(self, folder: Path, route: Route) -> None:
-        """Remember how to reach the server of a study."""
-        table = {
-            k: str(v.resolve()) if isinstance(v, Path) else v for k, v in asdict(route).items()
-        }
-        part = folder / f".{ROUTE}"
-        part.write_text(json.dumps(table, indent=2), encoding="utf-8")
-        part.chmod(0o600)  # a proxy may need a password
-        part.replace(folder / ROUTE)
 
     def ledgers(self, data: str | None = None) -> Iterator[Joined]:
         """The studies that were joined, of one data set or of all, over HTTP or Flower."""

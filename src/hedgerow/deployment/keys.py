@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,15 @@ from hedgerow.studies.storage.keys import SIGNATURE, public_hex, read_private, s
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["SIGNATURE", "kept_file", "load_or_make", "public_hex", "sign", "signed_by"]
+__all__ = [
+    "SIGNATURE",
+    "fingerprint",
+    "kept_file",
+    "load_or_make",
+    "public_hex",
+    "sign",
+    "signed_by",
+]
 
 
 def load_or_make(path: str | Path) -> Ed25519PrivateKey:
@@ -62,3 +71,13 @@ def kept_file(file: Path, made: Callable[[], bytes]) -> bytes:
         finally:
             part.unlink()
     return file.read_bytes()
+
+
+def fingerprint(keys: str) -> str:
+    """Sixteen bytes of the hash of public keys, in groups of four digits.
+
+    >>> fingerprint("00")
+    '6e34 0b9c ffb3 7a98 9ca5 44e6 bb78 0a2c'
+    """
+    text = hashlib.sha256(bytes.fromhex(keys)).hexdigest()[:32]
+    return " ".join(text[at : at + 4] for at in range(0, 32, 4))

@@ -1,4 +1,4 @@
-"""A whole deployment on one machine: a server, clients and their applications, as processes.
+"""A whole deployment on one machine: server, helpers, clients and applications, as processes.
 
 Every client is a process `hedgerow client run`; this process is the application of all of them. It
 draws the losses of a study's environment and feeds each client its own, as JSON lines.
@@ -31,7 +31,9 @@ from hedgerow.deployment.account import EVENT, Account
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import ClientLedger
 from hedgerow.deployment.config import ServeConfig, SettingTable, from_table
-from hedgerow.deployment.home import Home
+from hedgerow.deployment.helper_ledger import PUBLIC as HANDED_OUT
+from hedgerow.deployment.helper_ledger import HelperLedger, make_helper
+from hedgerow.deployment.home import Home, keep_route
 from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.manifest import PLAYED, Manifest, build, rebuild, unfit_names
 from hedgerow.deployment.server_ledger import ServerLedger
@@ -46,6 +48,7 @@ with needs("runs"):
     import tomli_w
 
 NO_KEYS: Any = {"server": "0" * 64, "sealing": "0" * PUBLIC}  # to build a study before it has any
+HELPERS = ("helper-1", "helper-2")
 BLOCK = 64  # rounds whose losses are drawn at a time
 BUDGET, DELTA = "1000", "0.1"  # of each client; nobody's data are at stake
 Progress = Callable[[str, int, int], None]
@@ -97,11 +100,13 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
         if label is not None and entry.label != label:
             continue
         choices = {k: v for k, v in row.items() if k not in ("name", "label", "environment")}
+        environment = config.environment_of(entry)
+        setting, features = environment.setting, environment.traits.features
+        clients, honest = setting.clients, choices.pop("honest", None)
+        shared = choices.get("trust") == "distributed"
         if choices.pop("alone", False):
             refusals.append(f"{entry.label}: its clients play alone")
             continue
-        environment = config.environment_of(entry)
-        setting, features = environment.setting, environment.traits.features
         family = {} if setting.family == LOSSES else {"family": repr(setting.family)}
         made = ServeConfig(
             f"{config.title}: {entry.label}",
@@ -116,6 +121,8 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
             ),
             {f"client-{i + 1:03d}": f"{i + 1:064x}" for i in range(setting.clients)},
             features=tuple(feature.value for feature in features),
+            helpers=_any_helpers() if shared else None,
+            colluding=clients - (honest or clients - 1) if shared else None,
         )
         try:
             for feature in features - set(PLAYED):
@@ -128,6 +135,14 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
     labels = ", ".join(repr(entry.label) for entry in config.algorithms)
     reason = " ".join(refusals) or f"There is no algorithm {label!r}; known: {labels}."
     raise Unsupported(f"Nothing to deploy. {reason}")
+
+
+def _any_helpers() -> dict[str, dict[str, str]]:
+    """Helpers with keys that nobody has, to see whether a study can be deployed."""
+    return {
+        name: {"sign": f"{2**200 + n:064x}", "seal": f"{n:0{PUBLIC}x}"}
+        for n, name in enumerate(HELPERS, 1)
+    }
 
 
 def _expert_names(environment: Environment) -> tuple[str, ...] | None:
@@ -176,6 +191,10 @@ class Launch:
             "clients": {name: account.public_key for name, account in accounts.items()},
             "server": {"port": port, "folder": "server", "log": "warning"},
         }
+        self._helping = [make_helper(folder / name, name) for name in config.helpers or ()]
+        if self._helping:
+            table["helpers"] = [f"{one.name}/{one.name}{HANDED_OUT}" for one in self._helping]
+            table["colluding"] = config.colluding
         self.file = folder / "study.toml"
         self.file.write_text(tomli_w.dumps(table), encoding="utf-8")
         self._config = from_table(table, folder=folder, environ={})
@@ -185,6 +204,7 @@ class Launch:
         study.close()
         self._server: subprocess.Popen[str] | None = None
         self._clients: dict[str, subprocess.Popen[str]] = {}
+        self._helpers: dict[str, subprocess.Popen[str]] = {}
 
     def start(self) -> None:
         """Start the server, let every client join, and start the clients."""
@@ -195,10 +215,19 @@ class Launch:
             link = HttpLink(route, 30.0)
             account = self.home.account(name)
             StudyClient.join(
-                account, link, server_key=self.manifest.server, seeded=self._seeded
+                account,
+                link,
+                server_key=self.manifest.server,
+                seeded=self._seeded,
+                helpers=self._helping,
             ).close()
-            self.home.keep_route(account.study(self.manifest.digest), route)
+            keep_route(account.study(self.manifest.digest), route)
             link.close()
+        for one in self._helping:
+            given = ("--url", self.url, "--server-key", self.manifest.server)
+            listed = ("--roster", str(self.file), "--yes", "--log", "warning")
+            command = ("helper", "run", str(self.folder / one.name), *given, *listed)
+            self._helpers[one.name] = self._process(one.name, *command)
         for name in self.manifest.clients:
             command = ("client", "run", "--data", name, "--home", str(self.home.folder))
             self._clients[name] = self._process(name, *command)
@@ -318,6 +347,11 @@ class Launch:
         """End all processes, the clients first."""
         for process in self._clients.values():
             _close(process)
+        for process in self._helpers.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)  # it ends by itself when the study is over
+            process.terminate()
+            _close(process)
         if self._server is not None:
             self._server.terminate()
             _close(self._server)
@@ -329,6 +363,12 @@ class Launch:
             heads, exchanges = {"server": server.check().hex()}, server.exchange
         finally:
             server.close()
+        for one in self._helping:
+            helper = HelperLedger(self.folder / one.name)
+            try:
+                heads[one.name] = helper.check().hex()
+            finally:
+                helper.close()
         for joined in self.home.joined():
             ledger = ClientLedger(joined.folder)
             try:

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core.certificate import LEDGERS, Guarantee, with_public_mask
+from hedgerow.core.certificate import LEDGERS, Guarantee, with_helpers, with_public_mask
 from hedgerow.core.combination import PublicForecasts
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
@@ -30,14 +30,15 @@ from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import expect
 from hedgerow.deployment import veil
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.keys import signed_by
+from hedgerow.deployment.keys import fingerprint, signed_by
+from hedgerow.deployment.masks import MOST_CLIENTS, Masked
 from hedgerow.deployment.own_file import FileForm
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
 from hedgerow.version import __version__
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Changes whenever messages or ledgers change."""
 READ = range(1, PROTOCOL + 1)
 """The protocols whose ledgers are still checked and stated; 1 is that of version 0.3.0."""
@@ -45,11 +46,15 @@ SEALED = 3
 """The first protocol whose uploads are sealed to the server."""
 ROOTED = 4
 """The first protocol whose answers sign one root of all receipts."""
+SHARED = 5
+"""The first protocol whose clients may add shares of noise, with helpers."""
 LONGEST = 2**22
 """The most bytes of a manifest."""
 GONE = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
 PLAYED = (*GONE, Feature.SIDE_INFORMATION, Feature.SOME_REPORT)
 """The features beyond the plain game that a deployment offers."""
+EXPERIMENTAL = "experimental: not yet reviewed by outside cryptographers"
+"""What is said wherever masks protect something."""
 NOT_PRIVATE = "not private: the noise comes from a seed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -87,6 +92,9 @@ class Manifest:
     sealing
         How uploads are sealed: the `suite`, and the public key of the `server` for it. Empty
         before protocol 3.
+    aggregation
+        With `trust="distributed"`: the `helpers` by name, each with its public keys to `sign` and
+        to `seal`, and how many clients may be `colluding` with the server. Otherwise empty.
     roster
         The public key of each client by name. A client's number is its place among sorted names.
     seed
@@ -124,6 +132,7 @@ class Manifest:
     closing: str
     server: str
     sealing: Mapping[str, str]
+    aggregation: Mapping[str, Any]
     roster: Mapping[str, str]
     seed: int | None
     resolved: Mapping[str, Any]
@@ -149,9 +158,12 @@ class Manifest:
         features: tuple[str, ...] = (),
         closing: str = "wait",
         seed: int | None = None,
+        helpers: Mapping[str, Mapping[str, str]] | None = None,
+        colluding: int | None = None,
     ) -> Manifest:
         """Return the manifest of a new study; refuse, by name, what cannot be deployed.
 
+        `helpers` and `colluding` are those of `aggregation`; without trust="distributed", None.
         `server` and `sealing` are the server's public keys, for signing and for sealing. Budgets
         among the choices (epsilon, delta, mu) are read as decimals and rounded down to
         floats, so that ten studies of 0.1 fit into a budget of 1.
@@ -169,6 +181,9 @@ class Manifest:
             closing=closing,
             server=server,
             sealing={"suite": veil.SUITE, "server": sealing},
+            aggregation={}
+            if helpers is None and colluding is None
+            else {"helpers": dict(sorted((helpers or {}).items())), "colluding": colluding},
             roster=dict(sorted(roster.items())),
             seed=seed,
             resolved={},
@@ -193,8 +208,9 @@ class Manifest:
             if not isinstance(table, dict) or canonical(table) != data:
                 raise ValueError("it is not in canonical form")
             names = {f.name for f in fields(cls)}
-            if table.get("protocol") in range(1, SEALED):
-                table["sealing"] = table.get("sealing", {})
+            for entry, since in (("sealing", SEALED), ("aggregation", SHARED)):
+                if table.get("protocol") in range(1, since):
+                    table[entry] = table.get(entry, {})
             if set(table) != names:
                 wrong = sorted(names ^ set(table))[0]
                 raise ValueError(f"the entry {wrong!r} is missing or unknown")
@@ -209,6 +225,8 @@ class Manifest:
         table = asdict(self)
         if self.protocol < SEALED:
             del table["sealing"]
+        if self.protocol < SHARED:
+            del table["aggregation"]
         return canonical(table)
 
     @cached_property
@@ -233,6 +251,21 @@ class Manifest:
     def name_of(self, public_key: str) -> str | None:
         """The client with this key; None: it is not on the roster."""
         return next((name for name, key in self.roster.items() if key == public_key), None)
+
+    @property
+    def helpers(self) -> Mapping[str, Mapping[str, str]]:
+        """The public keys of each helper by name; none unless clients add shares of noise."""
+        return self.aggregation.get("helpers", {})
+
+    @property
+    def helper_names(self) -> tuple[str, ...]:
+        """The names of the helpers, by number."""
+        return tuple(sorted(self.helpers))
+
+    @property
+    def honest(self) -> int:
+        """How many clients' shares of noise hide a record: all that do not work with the server."""
+        return len(self.roster) - int(self.aggregation["colluding"])
 
     @property
     def private(self) -> bool:
@@ -262,8 +295,24 @@ class Manifest:
             *self._trusted(),
             *self._protected(),
             f"if a client is silent, {rule_of(self.closing).words}",
+            *self._shared(),
         ]
         return lines if self.private else [*lines, NOT_PRIVATE]
+
+    def _shared(self) -> list[str]:
+        """Who must not work with the server, where clients add shares of noise."""
+        if not self.helpers:
+            return []
+        shown = (f"{name} ({fingerprint(''.join(k.values()))})" for name, k in self.helpers.items())
+        return [
+            EXPERIMENTAL,
+            f"helpers, compare each fingerprint with the helper itself: {', '.join(shown)}",
+            f"the server sees sums over all {len(self.roster)} clients, and no single upload, as "
+            "long as one helper does not work with it",
+            f"the guarantee allows {self.aggregation['colluding']} of the clients to work with it",
+            "an exchange needs every client and every helper; if one leaves, the study ends",
+            "nobody can notice a client that sends false numbers",
+        ]
 
     def _compared(self) -> list[str]:
         """What is compared: the experts by name and order, what a round and a loss are."""
@@ -319,7 +368,8 @@ def _check_form(manifest: Manifest) -> None:
         manifest.title[:200],
         "to be one line of at most 200 characters",
     )
-    for kind in (manifest.choices, manifest.setting, manifest.roster, manifest.resolved):
+    tables = (manifest.choices, manifest.setting, manifest.roster, manifest.resolved)
+    for kind in (*tables, manifest.aggregation):
         expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
     needed = {"experts", "horizon"}
     expect(
@@ -352,10 +402,14 @@ def _check_form(manifest: Manifest) -> None:
     expect(
         bool(KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "to be 64 hex digits"
     )
+    _check_sealing(manifest)
+    _check_aggregation(manifest)
     keys = [manifest.server, *manifest.roster.values()]
+    keys += [manifest.sealing["server"]] if manifest.sealing else []
+    keys += [key for one in manifest.helpers.values() for key in one.values()]
     for key, times in Counter(keys).items():
         if times > 1:
-            raise InvalidValue(f"Two parties have the same key, {key}. Each makes its own.")
+            raise InvalidValue(f"Two parties have the same key, {key[:64]}. Each makes its own.")
     able = [feature.value for feature in PLAYED]
     for name in manifest.features:
         expect(name in able, "feature", name, f"in {able}")
@@ -366,7 +420,6 @@ def _check_form(manifest: Manifest) -> None:
     whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(seed is None or whole, "seed", seed, "to be None or a whole number >= 0")
     rule_of(manifest.closing)
-    _check_sealing(manifest)
 
 
 def _check_sealing(manifest: Manifest) -> None:
@@ -380,6 +433,49 @@ def _check_sealing(manifest: Manifest) -> None:
     expect(sealing["suite"] == veil.SUITE, "suite", sealing["suite"], f"to be {veil.SUITE!r}")
     fits = bool(_BOX.fullmatch(sealing["server"]))
     expect(fits, "the server's key for sealing", sealing["server"][:80], _BOX_RULE)
+
+
+def _check_aggregation(manifest: Manifest) -> None:
+    """Refuse helpers without keys, and more clients that work with the server than there can be."""
+    shared, clients = manifest.aggregation, len(manifest.roster)
+    if not shared:
+        return
+    if set(shared) != {"helpers", "colluding"}:
+        raise InvalidValue("Expected aggregation to have helpers and colluding, and nothing else.")
+    helpers, colluding = shared["helpers"], shared["colluding"]
+    if not isinstance(helpers, dict) or not helpers:
+        raise InvalidValue("Expected helpers to name at least one: nobody else opens sums.")
+    for name, keys in helpers.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidValue(f"Expected the helper {name[:80]!r} to be named as a client is.")
+        known = isinstance(keys, dict) and set(keys) == {"sign", "seal"}
+        if not known or not KEY.fullmatch(keys["sign"]) or not _BOX.fullmatch(keys["seal"]):
+            raise InvalidValue(f"The keys of the helper {name} are not those in its file.")
+    whole = isinstance(colluding, int) and not isinstance(colluding, bool)
+    if not whole or not 1 <= colluding < clients:
+        raise InvalidValue(
+            f"Expected colluding={colluding!r} from 1 to {clients - 1}: every client knows its own "
+            "share of noise, and one share at least must stay secret."
+        )
+    if clients > MOST_CLIENTS:
+        raise InvalidValue(
+            f"Expected at most {MOST_CLIENTS} clients with trust='distributed', got {clients}: "
+            "sums could leave the range of masked numbers. Make several studies."
+        )
+    if manifest.closing != "wait":
+        raise InvalidValue(
+            f"Expected closing={manifest.closing!r} to be 'wait' with trust='distributed': a "
+            "client that is left out takes its share of noise with it."
+        )
+    if manifest.seed is not None:
+        raise InvalidValue(
+            "Noise from a seed is not whole steps, as masks need. Leave out the seed, or choose "
+            "trust='central' or 'local' to try a study with a seed."
+        )
+    if "honest" in manifest.choices:
+        raise InvalidValue(
+            "Leave out honest: it is the number of clients less those that may be colluding."
+        )
 
 
 def unfit_names(names: Sequence[Any]) -> list[str]:
@@ -400,6 +496,8 @@ def spec_of(manifest: Manifest) -> AlgorithmSpec:
         key: tuple(value) if isinstance(value, list) else value
         for key, value in manifest.choices.items()
     }
+    if manifest.helpers and choices.get("trust") == "distributed":
+        choices["honest"] = manifest.honest
     return typed(ALGORITHMS[manifest.algorithm], choices, "algorithm", manifest.algorithm)
 
 
@@ -412,16 +510,22 @@ def build(manifest: Manifest) -> Algorithm:
     plays = manifest.plays
     absent, sleeping = (feature in plays for feature in GONE)
     built = private_algorithm(spec, setting, absent, sleeping, True)
-    check_deployable(built, plays)
+    check_deployable(built, plays, bool(manifest.helpers))
     deployed = built.closed_by(rule_of(manifest.closing).name)
-    return replace(deployed, certificate=with_public_mask(deployed.certificate, LEDGERS))
+    certificate = with_public_mask(deployed.certificate, LEDGERS)
+    if manifest.helpers:
+        certificate = with_helpers(certificate, manifest.helper_names, manifest.honest)
+    return replace(deployed, certificate=certificate)
 
 
-def check_deployable(algorithm: Algorithm, plays: frozenset[Feature] = frozenset(PLAYED)) -> None:
+def check_deployable(
+    algorithm: Algorithm, plays: frozenset[Feature] = frozenset(PLAYED), helped: bool = False
+) -> None:
     """Raise, by name, unless the algorithm can be deployed in a game that has these features.
 
-    It needs a guarantee with central or local trust, exact noise, a range for every upload, and
-    clients that play. A separate decider sees only what every client sees, so each plays for it.
+    It needs a guarantee with central or local trust or, if the study has helpers (`helped`), with
+    distributed trust; exact noise, a range for every upload, and clients that play. A separate
+    decider sees only what every client sees, so each plays for it.
 
     >>> from hedgerow.algorithms.baselines.hedge import Hedge
     >>> check_deployable(Hedge().build(Setting(2, 3, 10)))
@@ -436,11 +540,16 @@ def check_deployable(algorithm: Algorithm, plays: frozenset[Feature] = frozenset
 
     if not any(guarantee.protects for guarantee in certificate.guarantees):
         refuse("it protects nobody")
-    if certificate.trust not in ("central", "local"):
+    if (certificate.trust == "distributed") is not helped:
         refuse(
-            f"trust={certificate.trust!r} needs secure aggregation, which is only simulated here; "
-            "choose central or local"
+            f"it has trust={certificate.trust!r}, and only trust='distributed' has helpers"
+            if helped
+            else "trust='distributed' needs helpers and the number of colluding clients"
         )
+    if helped:
+        Masked.of(algorithm)
+        if algorithm.decider is not None or Feature.SOME_REPORT in plays:
+            refuse("under masks every client plays, and adds its share of noise to every exchange")
     if algorithm.setting.deciders not in (None, 1):
         refuse("in a deployment all clients play for one decider")
     missing = sorted(feature.value for feature in algorithm.needs - plays)
@@ -514,6 +623,8 @@ def rebuild(manifest: Manifest) -> Algorithm:
         )
     try:
         veil.check_public("the server", manifest.sealing["server"])
+        for name, keys in manifest.helpers.items():
+            veil.check_public(f"helper {name}", keys["seal"])
     except InvalidValue as error:
         raise ManifestRefused(str(error)) from error
     algorithm = _built(manifest)

@@ -25,7 +25,7 @@ from hedgerow.deployment.manifest import SEALED, Manifest, promised, spec_of
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of, curve_record
-from hedgerow.records.ledger import AccountRecord, ChargeRecord, LedgerRecord
+from hedgerow.records.ledger import AccountRecord, ChargeRecord, LedgerRecord, SharedRecord
 from hedgerow.records.provenance import code, secure_noise, seeded_noise, versions
 from hedgerow.records.schema import FORMAT, STAMP, RunRecord
 
@@ -113,6 +113,7 @@ def _of_server(place: Path, stated: LedgerRecord | None) -> Deployed:
             account=None,
             sealed=manifest.protocol >= SEALED,
             tls=None,
+            shared=_shared(manifest, server.damaged()),
         )
         _check_stated(ledger, stated, server.chain)
         return Deployed(_record(place, manifest, server.round), ledger)
@@ -141,11 +142,21 @@ def _of_client(place: Path, stated: LedgerRecord | None) -> Deployed:
             account=account_record(account),
             sealed=manifest.protocol >= SEALED,
             tls=_tls(place),
+            shared=_shared(manifest, None),
         )
         _check_stated(ledger, stated, client.chain, account)
         return Deployed(_record(place, manifest, played), ledger)
     finally:
         client.close()
+
+
+def _shared(manifest: Manifest, damaged: dict[int, list[str]] | None) -> SharedRecord | None:
+    """Who opens the sums of a study; None if nobody needs to."""
+    if not manifest.helpers:
+        return None
+    shown = None if damaged is None else {str(k): names for k, names in damaged.items()}
+    colluding = int(manifest.aggregation["colluding"])
+    return SharedRecord(list(manifest.helper_names), colluding, len(manifest.roster), shown)
 
 
 def _check_begin(chain: Chain, kind: str, manifest: Manifest, place: Path) -> None:

@@ -32,6 +32,7 @@ from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
 from hedgerow.deployment.receipts import NOT_COUNTED, Receipts
 from hedgerow.deployment.server_ledger import BOX, FILE, KEY, SCHEMA, ServerLedger, public_keys
+from hedgerow.deployment.sums import Sums
 from hedgerow.deployment.wire import Code, Refused, refuse
 from hedgerow.engines.population import combine, stack
 
@@ -40,13 +41,18 @@ if TYPE_CHECKING:
 
 LARGEST_NEWS = 10_000
 KEPT = 4  # answers in memory; older ones are read from the ledger
+HELPING = -2
+"""In a `Wait`: a helper waits for its next task."""
 DROPPED = -1
 """The exchange that counts a late upload which is never counted."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """No reply yet: `StudyServer.reply` has it once that exchange is complete."""
+    """No reply yet: `StudyServer.reply` has it once that exchange is complete.
+
+    With the exchange `HELPING` it has the task of the helper `client`, once all have uploaded.
+    """
 
     exchange: int
     client: int
@@ -191,6 +197,11 @@ class StudyServer(ServerLedger):
         counted = self.counted(self.exchange) if self.exchange else range(len(self._keys))
         self._witnesses = frozenset(counted)  # their hellos prove that the ledger is the latest
         self._unheard = set(self._witnesses)
+        self._sums: Sums | None = None
+        if self.manifest.helpers:
+            parties = self.key, self._opener, database, self.chain
+            self._sums = Sums(self.manifest, self.algorithm, *parties)
+        self._tickets: dict[int, tuple[bytes, ...]] = {}  # of the open exchange, for helpers
         self._open: dict[int, _Open] = {
             client: _Open(bytes(found), self._checked(bytes(payload), exchange, client))
             for client, exchange, found, payload in database.execute(
@@ -282,9 +293,9 @@ class StudyServer(ServerLedger):
     def _handle(self, data: bytes) -> bytes | Wait:
         if data == wire.MANIFEST:
             return wire.pack_manifest(self.signature, self.manifest.to_bytes())
-        message = wire.unpack(
-            data, self.study, wire.Join, wire.Hello, wire.Ask, wire.Upload, wire.Done
-        )
+        message = wire.unpack(data, self.study, *wire.REQUESTS)
+        if isinstance(message, wire.Fetch | wire.Part):
+            return self._helped(message, data)
         client = message.client
         if client >= len(self._keys) or not wire.signed(data, self.study, self._keys[client]):
             refuse(Code.SIGNATURE, "The message is not signed by a client of this study.")
@@ -300,9 +311,7 @@ class StudyServer(ServerLedger):
             refuse(Code.HELLO, "Say hello first.")
         if isinstance(message, wire.Upload):
             return self._upload(message, data)
-        if isinstance(message, wire.Ask):
-            return self._ask(message)
-        return self._finish(message)
+        return self._ask(message) if isinstance(message, wire.Ask) else self._finish(message)
 
     def _join(self, message: wire.Join, data: bytes) -> bytes:
         if message.client not in self.joined:
@@ -387,7 +396,8 @@ class StudyServer(ServerLedger):
         late = exchange <= self.exchange and self._rule.may_close
         if client in self._open or exchange < 1 or not (late or self._is_open(exchange)):
             refuse(Code.EXCHANGE, "This exchange is not open.")
-        upload = self._checked(message.payload, exchange, client)
+        stored = message.payload if self._sums is None else data
+        upload = self._checked(stored, exchange, client)
         entered = self._rule.enters(exchange, self.exchange + 1)
         counts = entered is not None and self._is_open(entered)
         self._database.begin()
@@ -398,7 +408,7 @@ class StudyServer(ServerLedger):
         self.chain.add("upload", where + found)
         if counts:
             self._open[client] = _Open(found, upload)
-            self._fresh[client] = exchange, message.payload
+            self._fresh[client] = exchange, stored
         self._close_if_complete()
         return self._from(exchange, client)
 
@@ -413,9 +423,10 @@ class StudyServer(ServerLedger):
     def _drop_payloads(self) -> None:
         """Delete what an answer has counted; exact sums of one client leave no trace.
 
-        With local trust payloads are noisy, and are kept for checks.
+        With local trust payloads are noisy, and are kept for checks. Numbers under masks are
+        deleted, so that helpers' keys that are stolen later open nothing.
         """
-        if self.algorithm.certificate.trust != "central":
+        if self.algorithm.certificate.trust == "local":
             self._keep_payloads()
             return
         self._traces |= self._stored or len(self._open) == 1  # then the sum is that of one client
@@ -438,11 +449,20 @@ class StudyServer(ServerLedger):
         """The rounds from the last exchange to the next; None: no other exchange comes."""
         return self.algorithm.setting.until_next(self.round, self._broadcast.rounds)
 
-    def _checked(self, sealed: bytes, exchange: int, client: int) -> Any:
-        """Open and decode a payload; refuse one that no client sends, without its values."""
+    def _checked(self, stored: bytes, exchange: int, client: int) -> Any:
+        """Open and decode a payload; refuse one that no client sends, without its values.
+
+        Under masks the whole message is stored, and its numbers cannot be checked.
+        """
+        info = veil.body_info(self.study, exchange, client)
         try:
-            info = veil.body_info(self.study, exchange, client)
-            return self._bounded(self._opener.open(sealed, info), exchange)
+            if self._sums is not None:
+                message = wire.unpack(stored, self.study, wire.Upload)
+                body = self._opener.open(message.parts[-1], info)
+                found = self._sums.words(body, message)
+                self._tickets[client] = wire.Ticket.of(stored)
+                return found
+            return self._bounded(self._opener.open(stored, info), exchange)
         except HedgerowError:
             refuse(Code.VALUE, "The payload is not one that the algorithm can send.")
 
@@ -524,11 +544,54 @@ class StudyServer(ServerLedger):
             wire.Farewell(client, self.chain.count, self.chain.head), self.study, self.key
         )
 
+    # -- helpers -----------------------------------------------------------------------------------
+
+    def task(self, helper: int) -> bytes | None:
+        """What a helper is to do now; None: it has to wait for clients, or for other helpers."""
+        if self._sums is None or self.exchange < 0:
+            return None
+        if self._until_next is None:
+            return wire.pack(wire.Over(self.exchange), self.study, self.key)
+        complete = len(self._tickets) == len(self._keys) and self._may_answer()
+        if not complete or helper in self._sums.parts:
+            return None
+        return self._sums.task(helper, self.exchange + 1, self._tickets)
+
+    def _helped(self, message: wire.Fetch | wire.Part, data: bytes) -> bytes | Wait:
+        """Give a helper its task; take the sum of its masks."""
+        if self._sums is None:
+            refuse(Code.FORM, "This study has no helpers.")
+        helper = self._sums.helper_of(message, data)
+        if message.exchange > self.exchange + 1:
+            refuse(
+                Code.OLD_SERVER,
+                "The server's ledger is older than what this helper has opened: a restored copy. "
+                "Tell the operator of the server.",
+            )
+        if isinstance(message, wire.Part) and message.exchange == self.exchange + 1:
+            task = self.task(helper)
+            if task is not None:
+                self._counted_part(self._sums, message, data, task)
+        return self._ready(Wait(HELPING, helper))
+
+    def _counted_part(self, sums: Sums, part: wire.Part, data: bytes, task: bytes) -> None:
+        name = self.manifest.helper_names[part.helper]
+        damaged = sums.take(part, data, task)
+        self._news.append(("part", {"helper": name, "exchange": part.exchange}))
+        if damaged:
+            self.trouble = (
+                f"helper {name} could not open the seals of {', '.join(damaged)} in exchange "
+                f"{part.exchange}: its sum is spoiled"
+            )
+        self._close_if_complete()
+
     # -- what goes out -----------------------------------------------------------------------------
 
     def _close_if_complete(self) -> None:
         """Answer the open exchange if it is complete and the ledger is proven to be the latest."""
-        if self._may_answer() and self._rule.complete(self._open.keys(), len(self._keys), False):
+        complete = self._rule.complete(self._open.keys(), len(self._keys), False)
+        helped = self._sums is None or not self._sums.missing
+        if complete and helped and self._may_answer():
             self._database.begin()
             self._answer_exchange()
 
@@ -613,8 +676,12 @@ class StudyServer(ServerLedger):
     def _answer_exchange(self) -> None:
         """Compute the answer to the open exchange, inside the transaction that completes it."""
         try:
-            uploads = stack([self._open[client].upload for client in sorted(self._open)])
-            seen = combine(self.algorithm, uploads)
+            uploads = [self._open[client].upload for client in sorted(self._open)]
+            if self._sums is None:
+                seen = combine(self.algorithm, stack(uploads))
+            else:
+                seen = self._sums.total(uploads, self._broadcast.rounds or 0)
+                self._tickets.clear()
             broadcast, self._state = self.algorithm.server.aggregate(
                 self._state, seen, self._noise.server()
             )
@@ -667,6 +734,8 @@ class StudyServer(ServerLedger):
 
     def reply(self, waited: Wait) -> bytes | None:
         """The reply to a request that has waited; None: it still has to wait."""
+        if waited.exchange == HELPING:
+            return self.task(waited.client)
         found = self.sent(waited.exchange)
         return None if found is None else found.reply(waited.client)
 

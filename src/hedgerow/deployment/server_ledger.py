@@ -34,6 +34,7 @@ CREATE INDEX IF NOT EXISTS late ON upload(counted) WHERE counted <> exchange;
 CREATE TABLE IF NOT EXISTS payload(
     client INTEGER NOT NULL, exchange INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY(client, exchange)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS part(helper INTEGER PRIMARY KEY, message BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS head(
     client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL,
@@ -191,6 +192,18 @@ class ServerLedger:
             if not wire.signed(message, self.study, key, self.manifest.protocol):
                 raise InvalidValue(f"The signature of {name} in {self.folder} is wrong.")
         return signed
+
+    def damaged(self) -> dict[int, list[str]]:
+        """The clients whose seals a helper could not open, by exchange: that sum is spoiled."""
+        found: dict[int, list[str]] = {}
+        for entry in self.chain.entries():
+            named = entry.body[44:] if entry.kind == "part" else b""
+            for at in range(0, len(named), 4):
+                exchange = int.from_bytes(entry.body[4:12], "little")
+                name = self.manifest.clients[int.from_bytes(named[at : at + 4], "little")]
+                if name not in found.setdefault(exchange, []):
+                    found[exchange].append(name)
+        return found
 
     def evidence(self) -> list[tuple[str, int, bytes]]:
         """The second messages of forks: client, exchange, hash of the signed bytes."""

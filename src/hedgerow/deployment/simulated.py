@@ -27,6 +27,9 @@ from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import NotJoined
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import hooked
+from hedgerow.deployment.helper import StudyHelper
+from hedgerow.deployment.helper_ledger import HelperKeys, make_helper
+from hedgerow.deployment.helper_ledger import NotJoined as HelperNotJoined
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.own_file import FileForm
@@ -87,6 +90,8 @@ class Watch:
     sealed: dict[tuple[int, int], bytes] = field(default_factory=dict)
     payloads: dict[tuple[int, int], bytes] = field(default_factory=dict)
     broadcasts: dict[int, bytes] = field(default_factory=dict)
+    messages: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    tasks: dict[tuple[int, int], set[bytes]] = field(default_factory=dict)
     sent: int = 0
     deaths: Counter[str] = field(default_factory=Counter)
 
@@ -98,7 +103,12 @@ class Watch:
             place = (message.client, message.exchange)
             self.uploads.setdefault(place, set()).add(wire.hash_of(data))
             self.sealed[place] = message.payload
-            self.payloads[place] = opener.open(message.payload, veil.body_info(study, *place[::-1]))
+            body = message.parts[-1]
+            self.payloads[place] = opener.open(body, veil.body_info(study, *place[::-1]))
+            self.messages[place] = data
+        elif data[:1] == wire.Part.kind:
+            part = wire.unpack(data, study, wire.Part)
+            self.tasks.setdefault((part.helper, part.exchange), set()).add(part.task)
 
     def reply(self, data: bytes, study: bytes) -> None:
         """Note an answer that leaves the server."""
@@ -133,7 +143,7 @@ class SimulatedStudy:
         The generator of all faults. None: there are none.
     faults
         How often things go wrong.
-    server_kind, client_kind
+    server_kind, client_kind, helper_kind
         The classes to use; tests pass mutants.
     """
 
@@ -145,21 +155,25 @@ class SimulatedStudy:
         faults: Faults = QUIET,
         server_kind: type[StudyServer] = StudyServer,
         client_kind: type[StudyClient] = StudyClient,
+        helper_kind: type[StudyHelper] = StudyHelper,
     ) -> None:
         self.folder, self.manifest, self.faults = folder, manifest, faults
         self._chance = chance
         self._server_kind, self._client_kind = server_kind, client_kind
+        self._helper_kind = helper_kind
         self.watch = Watch()
         self.opener = veil.load_or_make(folder / "server" / BOX)
         self._late: list[bytes] = []
         self._places = {"server": folder / "server"}
         self._places |= {name: folder / f"data-{name}" for name in manifest.clients}
+        self._places |= {name: folder / f"helper-{name}" for name in manifest.helpers}
         self.anchor = folder / "server.anchor"  # outside all folders that are restored
         self._lives = 0
-        self._stepping = 0  # the client that takes a step
+        self._stepping: str | int = 0  # the client or helper that takes a step
         self._image: Path | None = None  # the folder of a party as it was when it died
         self.server: StudyServer | None = None
         self.learners: dict[int, ClientLearner | None] = dict.fromkeys(range(len(manifest.clients)))
+        self.helpers: dict[str, StudyHelper | None] = dict.fromkeys(manifest.helpers)
 
     def account(self, client: int) -> Account:
         """The account of a client's data set."""
@@ -177,10 +191,26 @@ class SimulatedStudy:
             opened = self._client_kind(self.place(client), link)
         except NotJoined:
             key = self.manifest.server
-            opened = self._client_kind.join(account, link, server_key=key, seeded=True)
+            known = [HelperKeys(name, **keys) for name, keys in self.manifest.helpers.items()]
+            opened = self._client_kind.join(
+                account, link, server_key=key, seeded=True, helpers=known
+            )
         made = ClientLearner(opened)
         self.learners[client] = made
         return made
+
+    def helper(self, name: str) -> StudyHelper:
+        """A helper; joined or opened again if it is not running."""
+        running = self.helpers[name]
+        if running is None:
+            place, link = self._places[name], SimulatedLink(self)
+            try:
+                running = self._helper_kind(place, link)
+            except HelperNotJoined:
+                key, roster = self.manifest.server, self.manifest.roster
+                running = self._helper_kind.join(place, link, server_key=key, roster=roster)
+            self.helpers[name] = running
+        return running
 
     def running_server(self) -> StudyServer:
         """The server, opened again if it is not running."""
@@ -193,15 +223,17 @@ class SimulatedStudy:
         return self.server
 
     def kill(self, who: str | int) -> None:
-        """Kill the server ("server") or a client (its number), as `kill -9` does.
+        """Kill the server ("server"), a helper or a client (its number), as `kill -9` does.
 
         What was written stays, in a new folder: the file and its write-ahead log, as they were when
         the party died.
         """
         image, self._image = self._image or self._imaged(who), None
-        party: StudyServer | ClientLearner | None
-        if isinstance(who, str):
+        party: StudyServer | ClientLearner | StudyHelper | None
+        if who == "server":
             party, self.server = self.server, None
+        elif isinstance(who, str):
+            party, self.helpers[who] = self.helpers[who], None
         else:
             party, self.learners[who] = self.learners[who], None
         if party is not None:
@@ -236,11 +268,9 @@ class SimulatedStudy:
 
     def close(self) -> None:
         """Close all ledgers."""
-        for learner in self.learners.values():
-            if learner is not None:
-                learner.close()
-        if self.server is not None:
-            self.server.close()
+        for party in (*self.learners.values(), *self.helpers.values(), self.server):
+            if party is not None:
+                party.close()
 
     # -- network -----------------------------------------------------------------------------------
 
@@ -315,6 +345,16 @@ class SimulatedStudy:
                             open_ones.discard(client)
                     except Crash:
                         self.kill(client)
+                for name in self.manifest.helper_names:
+                    self.help(name)
+
+    def help(self, name: str) -> None:
+        """One step of a helper."""
+        self._stepping = name
+        try:
+            self.helper(name).advance()
+        except Crash:
+            self.kill(name)
 
     def _timer(self) -> None:
         """Close the open exchange now and then, as a timer at the server does."""
@@ -368,6 +408,10 @@ class SimulatedStudy:
         own: dict[tuple[int, int], bytes] = {}
         for client in self.learners:
             yield from self._broken_by(client, own)
+        if any(len(tasks) > 1 for tasks in self.watch.tasks.values()):
+            yield "a helper has opened two sets for one exchange"
+        for name in self.manifest.helper_names:
+            self.helper(name).check()
         server, watch = self.running_server(), self.watch
         server.check()
         if server.evidence():
@@ -466,6 +510,8 @@ def small_study(
     budget: str = "10",
     unit: str = EVENT,
     closing: str = "wait",
+    helpers: int = 0,
+    colluding: int = 1,
     chance: Chance | None = None,
     faults: Faults = QUIET,
     **kinds: Any,
@@ -488,6 +534,8 @@ def small_study(
         The epsilon of every account, and its unit; its delta is 0.001.
     closing
         The closing rule.
+    helpers, colluding
+        How many helpers open sums, and how many clients may work with the server.
     chance, faults, kinds
         As in `SimulatedStudy`.
 
@@ -521,5 +569,13 @@ def small_study(
         features=tuple(features),
         closing=closing,
         seed=seed,
+        **_helped(out, helpers, colluding),
     )
     return SimulatedStudy(out, manifest, chance, faults, **kinds)
+
+
+def _helped(folder: Path, helpers: int, colluding: int) -> dict[str, Any]:
+    """The keys of helpers in the folder, as `Manifest.make` takes them."""
+    made = [make_helper(folder / f"helper-h{n}", f"h{n}") for n in range(helpers)]
+    keys = {one.name: {"sign": one.sign, "seal": one.seal} for one in made}
+    return {"helpers": keys, "colluding": colluding} if made else {}

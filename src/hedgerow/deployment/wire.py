@@ -2,7 +2,8 @@
 
 A message is one byte that says its kind, eight bytes that name the study, fixed fields, a payload
 where there is one, and an Ed25519 signature over all of it and the whole digest of the study. A
-payload is signed by its hash, so that a few bytes (`seal_of`) prove what was signed. All other
+payload is signed by its hash, so that a few bytes (`seal_of`) prove what was signed. That of an
+upload is signed by the hashes of its parts, so that each helper can check its own part. All other
 bytes are refused with a `Refusal`: a code and a short public text, never a value.
 
 | request | reply |
@@ -13,12 +14,15 @@ bytes are refused with a `Refusal`: a code and a short public text, never a valu
 | `Ask`: for an answer that exists or will | `Answered`: it, and those after it |
 | `Upload` | `Answered`, once the exchange is complete |
 | `Done`: the client has played its last round | `Farewell` |
+| `Fetch`: a helper is ready for its next exchange | `Task`, or `Over` after the last exchange |
+| `Part`: the sum of a helper's masks | as to `Fetch` |
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cache
@@ -28,6 +32,7 @@ from hedgerow.core.errors import HedgerowError
 from hedgerow.core.text import one_line
 from hedgerow.deployment.keys import SIGNATURE, sign, signed_by
 from hedgerow.deployment.receipts import SIZE as ROOT
+from hedgerow.deployment.veil import FRESH, LONGER
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,6 +43,8 @@ LONGEST = 2**24
 """The most bytes of any message."""
 AT_ONCE = 2**20
 """The bytes of answers after which a reply to a client that is behind ends."""
+SEALED_SEED = FRESH + LONGER
+"""The bytes of a seed that is sealed to a helper."""
 MOST = 2**62
 """All numbers in messages are below it."""
 NOTHING = bytes(32)
@@ -169,18 +176,25 @@ class Upload(Message):
     """One release of a client.
 
     `seen` is the hash of the last answer that the client has seen, `head` that of its log before
-    the release. `salt` is fresh, so that a receipt tells nobody anything about the payload.
+    the release. `salt` is fresh, so that a receipt tells nobody anything about the payload. `seals`
+    is how many helpers there are.
     """
 
     kind: ClassVar[bytes] = b"U"
-    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16s")
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16sH")
     client: int
     exchange: int
     seen: bytes
     count: int
     head: bytes
     salt: bytes
-    payload: bytes
+    seals: int
+    payload: bytes  # a sealed seed for each helper, then the sealed body
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The sealed seeds, then the sealed body."""
+        return parts(self.payload, self.seals)
 
 
 @dataclass(frozen=True)
@@ -227,10 +241,66 @@ class Farewell(Message):
     head: bytes
 
 
+@dataclass(frozen=True)
+class Fetch(Message):
+    """A helper has opened the exchanges up to this one, and asks for its next task."""
+
+    kind: ClassVar[bytes] = b"G"
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq")
+    helper: int
+    exchange: int
+
+
+@dataclass(frozen=True)
+class Task(Message):
+    """The tickets of all clients that an exchange counts, for one helper."""
+
+    kind: ClassVar[bytes] = b"T"
+    form: ClassVar[struct.Struct] = struct.Struct("<IqI")
+    helper: int
+    exchange: int
+    count: int
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Part(Message):
+    """The sum of a helper's masks, sealed to the server, and the clients whose seals are damaged.
+
+    `task` is the hash of the task that it answers.
+    """
+
+    kind: ClassVar[bytes] = b"P"
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sI")
+    helper: int
+    exchange: int
+    task: bytes
+    count: int
+    payload: bytes  # the numbers of the clients, then the sealed sum
+
+    @property
+    def damaged(self) -> tuple[int, ...]:
+        """The clients whose seals do not open."""
+        return struct.unpack_from(f"<{self.count}I", self.payload)
+
+
+@dataclass(frozen=True)
+class Over(Message):
+    """No exchange comes any more: a helper may erase its key."""
+
+    kind: ClassVar[bytes] = b"O"
+    form: ClassVar[struct.Struct] = struct.Struct("<q")
+    exchange: int
+
+
 KINDS: dict[bytes, type[Message]] = {
-    kind.kind: kind for kind in (Join, Hello, Welcome, Ask, Upload, Answer, Done, Farewell)
+    kind.kind: kind
+    for kind in (
+        *(Join, Hello, Welcome, Ask, Upload, Answer, Done, Farewell),
+        *(Fetch, Task, Part, Over),
+    )
 }
-REQUESTS = frozenset({Join, Hello, Ask, Upload, Done})
+REQUESTS = frozenset({Join, Hello, Ask, Upload, Done, Fetch, Part})
 MANIFEST = b"M"
 """The request for the manifest; the reply is `b"M"`, the server's signature and the manifest."""
 REFUSAL = b"E"
@@ -291,7 +361,74 @@ def _numbers(kind: type[Message]) -> tuple[int, ...]:
 def _signed_text(study: bytes, body: bytes) -> bytes:
     kind = KINDS.get(body[:1])
     start = len(body) if kind is None else 1 + TAG + kind.form.size
-    return _start(study, body[:start]) + hashlib.sha256(body[start:]).digest()
+    signed = body[start:]
+    if kind is Upload and len(body) >= start:
+        signed = b"".join(map(hash_of, parts(signed, _seals(body))))
+    return _start(study, body[:start]) + hashlib.sha256(signed).digest()
+
+
+def _seals(upload: bytes) -> int:
+    return Upload.form.unpack_from(upload, 1 + TAG)[-1]
+
+
+def parts(payload: bytes, seals: int) -> tuple[bytes, ...]:
+    """The parts of an upload's payload: sealed seeds, then the sealed body."""
+    ends = range(SEALED_SEED, SEALED_SEED * seals + 1, SEALED_SEED)
+    sealed = (payload[end - SEALED_SEED : end] for end in ends)
+    return (*sealed, payload[SEALED_SEED * seals :])
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What a helper gets of an upload: the signed outline, and its own sealed seed.
+
+    The outline has the fixed fields and the hash of each part, so a helper can check the signature
+    of the client without the other parts.
+    """
+
+    client: int
+    exchange: int
+    seen: bytes
+    seal: bytes
+
+    @staticmethod
+    def size(helpers: int) -> int:
+        """The bytes of a ticket."""
+        return Upload.form.size + 32 * (helpers + 1) + SIGNATURE + SEALED_SEED
+
+    @staticmethod
+    def of(upload: bytes) -> tuple[bytes, ...]:
+        """The ticket for each helper, from the bytes of an upload."""
+        start, end = 1 + TAG + Upload.form.size, len(upload) - SIGNATURE
+        *seals, body = parts(upload[start:end], _seals(upload))
+        hashes = b"".join(map(hash_of, (*seals, body)))
+        outline = upload[1 + TAG : start] + hashes + upload[end:]
+        return tuple(outline + seal for seal in seals)
+
+    @classmethod
+    def read(
+        cls, data: bytes, study: bytes, helper: int, keys: Sequence[str], helpers: int
+    ) -> Ticket:
+        """The ticket in these bytes; refused unless its client signed it, with this seal.
+
+        `keys` are those of all clients of the study, and `helpers` is how many there are.
+        """
+        start = Upload.form.size
+        hashes, end = data[start : start + 32 * (helpers + 1)], start + 32 * (helpers + 1)
+        signature, seal = data[end : end + SIGNATURE], data[end + SIGNATURE :]
+        fixed = Upload.form.unpack_from(data)
+        client, exchange, seen, seals = int(fixed[0]), int(fixed[1]), fixed[2], int(fixed[-1])
+        if client >= len(keys) or seals != helpers:
+            refuse(Code.FORM, "A ticket is not that of a client of this study.")
+        if hash_of(seal) != hashes[32 * helper : 32 * (helper + 1)]:
+            refuse(Code.SIGNATURE, "A seal is not the one that its client signed.")
+        text = (
+            _start(study, Upload.kind + study[:TAG] + data[:start])
+            + hashlib.sha256(hashes).digest()
+        )
+        if not signed_by(keys[client], signature, text):
+            refuse(Code.SIGNATURE, "A ticket is not signed by its client.")
+        return cls(client, exchange, seen, seal)
 
 
 def _start(study: bytes, fixed: bytes) -> bytes:

@@ -50,6 +50,28 @@ class AccountRecord:
 
 
 @dataclass(frozen=True)
+class SharedRecord:
+    """Who opens the sums of a study whose server sees nothing else.
+
+    Parameters
+    ----------
+    helpers
+        The names of the helpers.
+    colluding
+        How many clients may work with the server.
+    clients
+        How many clients there are.
+    damaged
+        The clients whose seals a helper could not open, by exchange; None where it is not known.
+    """
+
+    helpers: list[str]
+    colluding: int
+    clients: int
+    damaged: dict[str, list[str]] | None
+
+
+@dataclass(frozen=True)
 class LedgerRecord:
     """The checked ledger of one party of a study.
 
@@ -81,6 +103,8 @@ class LedgerRecord:
         Whether uploads are sealed to the server's key.
     tls
         Whether this client reaches the server by TLS; None if the ledger does not say.
+    shared
+        Who opens sums; None if the server sees every upload.
     """
 
     study: str
@@ -96,3 +120,4 @@ class LedgerRecord:
     account: AccountRecord | None
     sealed: bool
     tls: bool | None
+    shared: SharedRecord | None = None

@@ -65,7 +65,7 @@ def check_honest(trust: str, honest: int | None, setting: Setting | None = None)
     most = honest if setting is None else all_but_one(setting.clients)
     if honest > most:
         raise InvalidValue(
-            f"Expected honest={honest!r} <= {most}, all clients but one: a peer knows its own share."
+            f"Expected honest={honest!r} <= {most}, all but one: a peer knows its own share."
         )
 
 

@@ -88,9 +88,10 @@ def dropout(statement: Statement) -> str:
         " Observers see that it has no case in a round; "
         "this must not depend on the protected record."
     )
-    return DROPOUT.get(statement.algorithm.trust, "") + (
-        shows if "PUBLIC_PRESENCE" in statement.assumptions else ""
-    )
+    usual = DROPOUT.get(statement.algorithm.trust, "")
+    if statement.ledger is not None and statement.ledger.shared is not None:
+        usual = "Nobody can drop out: an exchange waits for all."
+    return usual + (shows if "PUBLIC_PRESENCE" in statement.assumptions else "")
 
 
 def collusion_words(statement: Statement) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.deployment.closing import rule_of
-from hedgerow.records.ledger import AccountRecord, LedgerRecord
+from hedgerow.records.ledger import AccountRecord, LedgerRecord, SharedRecord
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.phrases import counted, listed
 
@@ -95,6 +95,7 @@ def ledger_words(statement: Statement) -> list[str]:
     texts.append(
         f"The log {'; that '.join(logs)}. Every hash was computed again for this statement."
     )
+    texts += [] if ledger.shared is None else _shared(ledger, ledger.shared)
     texts += [_carried(ledger), _kept(statement)]
     return [*texts, f"If a client is silent, {rule_of(ledger.closing).words}."]
 
@@ -117,13 +118,40 @@ def _kept(statement: Statement) -> str:
         "A client keeps its plays, hashes of its data and what the algorithm needs between rounds, "
         "until its folder is deleted; the data themselves are not in its ledger. "
     )
-    if statement.algorithm.trust != "central":
+    if statement.algorithm.trust == "local":
         return f"{own}The server keeps every upload; it contains the client's noise."
+    if statement.algorithm.trust == "distributed":
+        return (
+            f"{own}The server keeps an upload, under its masks, only until its exchange is "
+            "answered; then it is overwritten, and only the sum over all clients remains."
+        )
     return (
         f"{own}The server keeps the exact upload of a client only until its exchange is answered; "
         "then it is overwritten, and only sums over clients remain. If the server is killed at "
         "that moment, this happens when it starts again."
     )
+
+
+def _shared(ledger: LedgerRecord, shared: SharedRecord) -> list[str]:
+    """What the server saw of uploads, and who must not work with it."""
+    honest, helpers = shared.clients - shared.colluding, listed(shared.helpers)
+    one = f"{helpers} does" if len(shared.helpers) == 1 else f"at least one of {helpers} does"
+    texts = [
+        "The protocol that hides uploads is EXPERIMENTAL: NOT YET REVIEWED BY OUTSIDE "
+        "CRYPTOGRAPHERS.",
+        f"The server never had a single upload in readable form. It got {ledger.exchanges} sums, "
+        f"each over all {shared.clients} clients, each with the noise of at least "
+        f"{counted(honest, 'client', 'clients')}, if at most "
+        f"{counted(shared.colluding, 'client works', 'clients work')} with it.",
+        f"This holds if {one} not work with the server. If all helpers do, each upload is "
+        f"protected by 1/{honest} of the planned variance of the noise only.",
+        "If a client or a helper leaves, no further sum is opened: the study ends.",
+        "A client can falsify sums, and nobody can notice.",
+    ]
+    if shared.damaged:
+        shown = [f"{k} ({listed(names)})" for k, names in shared.damaged.items()]
+        texts.append(f"Exchanges whose sum is spoiled by damaged seals: {listed(shown)}.")
+    return texts
 
 
 def _account_log(account: AccountRecord) -> str:
