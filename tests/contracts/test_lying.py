@@ -221,3 +221,35 @@ def test_a_longer_batch_is_cut_and_not_refused() -> None:
 def test_laplace_reports_cost_what_their_mechanism_states() -> None:
     """A curve of Laplace noise lies below that of a pure guarantee with the same epsilon."""
     lying_servers_learn_no_more(hr.PhasedSelection(trust="local", report="laplace"))
+
+
+@dataclass(frozen=True)
+class Careless(AlgorithmSpec):
+    """A client that leaves out its share of noise, or rounds what it sends after the share."""
+
+    inner: Any
+    how: str
+
+    @property
+    def traits(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.inner.traits
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest, how = self.inner.build(setting), self.how
+
+        class Client(type(honest.client)):
+            def upload(self, state: Any, noise: Any) -> Any:
+                sent, after = super().upload(state, noise)
+                if how == "rounds":
+                    return replace(sent, values=np.round(sent.values)), after
+                return replace(sent, values=0 * sent.values), after
+
+        own = {f.name: getattr(honest.client, f.name) for f in fields(honest.client)}
+        return replace(honest, client=Client(**own))
+
+
+@pytest.mark.parametrize("how", ["rounds", "leaves it out"])
+def test_a_share_that_is_left_out_or_touched_is_caught(how: str) -> None:
+    spec = Careless(hr.WalkLeader(trust="distributed"), how)
+    with pytest.raises(BrokenContract, match="after its share of noise"):
+        lying_servers_learn_no_more(spec, games=4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ import numpy as np
 from hedgerow.contracts.outcome import NotApplicable
 from hedgerow.core.block import Block
 from hedgerow.core.errors import HedgerowError
+from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.deployment.closing import ClosingRule, rule_of
+from hedgerow.deployment.masks import Masked
 from hedgerow.engines.population import combine, stack
 
 NEVER = 10**9
@@ -115,7 +118,7 @@ class Deployed:
             counted = entered.pop(number, [])
             if not counted:
                 raise HedgerowError("Somebody must answer every exchange.")
-            whole = combine(algorithm, stack([one.upload for one in counted]))
+            whole = self._seen([one.upload for one in counted], counted[0].rounds)
             broadcast, server = algorithm.server.aggregate(server, whole, source.server())
             sent.append(broadcast)
             found.append(Exchange(tuple(counted), broadcast))
@@ -141,9 +144,26 @@ class Deployed:
         upload, party.state = player.upload(party.state, noise)
         if self.false is not None and client == 0:
             upload = self.false(upload)
-        return self.algorithm.uploads.bounded(
-            decode(self.algorithm.uploads.kind, encode(upload)), len(rounds)
-        )
+        arrived = decode(self.algorithm.uploads.kind, encode(upload))
+        if self.masked is not None:
+            return arrived  # nobody can see whether it is in range
+        return self.algorithm.uploads.bounded(arrived, len(rounds))
+
+    @cached_property
+    def masked(self) -> Masked | None:
+        """What is hidden in uploads; None if the server sees them."""
+        shared = self.algorithm.certificate.trust == "distributed"
+        return Masked.of(self.algorithm) if shared else None
+
+    def _seen(self, uploads: list[Any], rounds: int) -> Any:
+        """What the server sees: every upload, their sum, or the sum under masks."""
+        masked, whole = self.masked, stack(uploads)
+        if masked is None:
+            return combine(self.algorithm, whole)
+        most = 2.0**62 / UNITS_PER_LOSS  # then sums of three wrap
+        steps = np.clip(np.asarray(getattr(whole, masked.field)), -most, most) * UNITS_PER_LOSS
+        words = steps.astype(np.int64).view(np.uint64)
+        return masked.total(self.algorithm, words.sum(axis=0), len(uploads), rounds)
 
     def _arrives(self, party: _Party, one: Counted, entered: dict[int, list[Counted]]) -> None:
         """An upload arrives, perhaps late; the client waits for the answer if it is."""
@@ -155,8 +175,8 @@ class Deployed:
 
 def require_deployable(algorithm: Algorithm) -> None:
     """Raise NotApplicable unless the algorithm can be deployed as far as its roles decide."""
-    if algorithm.certificate.trust not in ("central", "local"):
-        raise NotApplicable(f"trust={algorithm.certificate.trust!r} cannot be deployed")
+    if algorithm.certificate.trust == "none":
+        raise NotApplicable("trust='none' cannot be deployed")
     if algorithm.decider is not None or algorithm.needs:
         raise NotApplicable("these games have no separate decider, and nothing public")
     try:

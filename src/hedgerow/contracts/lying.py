@@ -28,7 +28,9 @@ from hedgerow.core.errors import HedgerowError, Unsupported
 from hedgerow.core.messages import InvalidMessage, decode, encode
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.transcript import Everything
+from hedgerow.deployment.masks import Masked
 from hedgerow.engines.population import combine, observe, stack
+from hedgerow.privacy.mechanisms.additive import GaussianShare
 
 GAMES = 80
 AT_ONCE = 200  # games whose releases are kept at the same time
@@ -49,7 +51,8 @@ def lying_servers_learn_no_more(
 
     A broadcast that the algorithm does not allow is refused before the client's role sees it. After
     any other, the role plays on in both worlds alike, and what it releases about one unit costs at
-    most what is promised.
+    most what is promised. With distributed trust each upload is a value and one share of noise, and
+    nothing happens to it after the share.
 
     `clever` makes vectors for a server that knows the other records, for half of the lies; tests
     plant one.
@@ -104,7 +107,21 @@ def _games(
             "the client uploads more often in one of two neighbouring worlds",
         )
         demand(same(sent, also), "uploads or plays depend on data beyond what was released")
+        if algorithm.certificate.trust == "distributed":
+            _shares_are_drawn(algorithm, sent, one)
         yield Pair(one.ledger, two.ledger, Everything(), Everything()), liar
+
+
+def _shares_are_drawn(algorithm: Algorithm, sent: list[Any], noise: RecordingNoise) -> None:
+    """Demand that each upload is what one share of noise was added to, and is sent as it is."""
+    masked = Masked.of(algorithm)
+    found = [getattr(one, masked.field) for one in sent if type(one) is algorithm.uploads.kind]
+    shares = [one for one in noise.ledger.releases if isinstance(one.mechanism, GaussianShare)]
+    demand(len(found) == len(shares), "an upload leaves without its own share of noise")
+    demand(
+        all(same(one, share.output) for one, share in zip(found, shares, strict=True)),
+        "an upload is changed after its share of noise was added",
+    )
 
 
 def _share(algorithm: Algorithm, pair: Pair) -> float:

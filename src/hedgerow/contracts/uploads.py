@@ -23,7 +23,8 @@ def uploads_are_bounded(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> str:
     """Honest uploads stay as they are; a false one cannot stop the server or change its messages.
 
     Client 0 sends the largest and the smallest numbers, and numbers off the lattice. With each of
-    them, the game goes on to its end on neighbouring inputs of the honest clients.
+    them, the game goes on to its end on neighbouring inputs of the honest clients. With distributed
+    trust the server sees their sum only, modulo 2^64, and moves that into its range.
     """
     games = games_of(spec)
     algorithm = built(spec, games.setting)
