@@ -24,6 +24,11 @@ STUDIES: dict[str, dict[str, Any]] = {
         "algorithm": "phased_selection",
         "choices": {"epsilon": 1.0, "trust": "local", "report": "laplace"},
     },
+    "shared": {
+        "algorithm": "walk_leader",
+        "choices": {"mu": 1.0, "trust": "distributed"},
+        "helpers": 2,
+    },
     "drawn": {"algorithm": "shrinking_dartboard", "choices": {"epsilon": 1.0, "every": 1}},
 }
 
@@ -39,7 +44,7 @@ def play_and_kill(
 ) -> None:
     """Play a game; every few moments a party dies. The server is the victim in a quarter of them."""
     deployed.start_all()
-    clients = deployed.manifest.clients
+    clients = (*deployed.manifest.clients, *deployed.manifest.helpers)
     for _ in range(kills):
         time.sleep(between * (0.5 + chance.random()))
         server = chance.random() < 0.25
@@ -53,7 +58,7 @@ def game(seed: int, rounds: int, clients: int, experts: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2**20, (rounds, clients, experts)) / 2**20
 
 
-@pytest.mark.parametrize(("name", "seed"), [("central", 7), ("local", None)])
+@pytest.mark.parametrize(("name", "seed"), [("central", 7), ("local", None), ("shared", None)])
 def test_killed_a_few_times(name: str, seed: int | None, tmp_path: Path, processes: Zygote) -> None:
     losses = game(1, 25, 2, 3)
     deployed = Deployed.make(tmp_path, processes, losses, seed, **STUDIES[name])
@@ -104,12 +109,14 @@ def test_a_lost_client_and_a_killed_server(tmp_path: Path, processes: Zygote) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [11, None], ids=["seeded", "secure"])
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [(name, seed) for name in STUDIES for seed in (11, None) if name != "shared" or seed is None],
+)
 def test_killed_a_thousand_times(
     name: str, seed: int | None, tmp_path: Path, processes: Zygote
 ) -> None:
-    """Six games with 170 kills each, of server and clients."""
+    """Seven games with 170 kills each, of server, clients and helpers."""
     losses = game(3, 200, 4, 5)
     deployed = Deployed.make(tmp_path, processes, losses, seed, **STUDIES[name])
     deployed.pause = 0.002

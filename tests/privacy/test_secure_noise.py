@@ -24,13 +24,14 @@ from scipy import stats
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Observer
 from hedgerow.core.errors import InvalidValue, NotInstalled, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
+from hedgerow.environments.drawn.examples import Classification
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.privacy.mechanisms import (
     AdditiveNoise,

@@ -114,15 +114,17 @@ def test_shares_of_any_number_of_honest_clients_keep_the_budget(name: str) -> No
         spec = ALGORITHMS[name](trust="distributed", honest=honest, epsilon=1.0, **choices)
         built = private_algorithm(spec, Setting(10, 4, 64, family=family), apart=True)
         share, guarantee = built.certificate.mechanisms[0], built.certificate.server
-        assert isinstance(share, GaussianShare) and share.honest == honest
+        assert isinstance(share, GaussianShare)
+        assert share.honest == honest
         assert guarantee.colluding == 10 - honest
         assert guarantee.curve.epsilon(1e-6) <= 1.0
         deviations.append(share.scale * honest**0.5)
     assert max(deviations) / min(deviations) < 1 + 1e-9
     for honest, words in ((0, ">= 1"), (10, "a peer knows its own share")):
         with pytest.raises(HedgerowError, match=words):
-            spec = ALGORITHMS[name](trust="distributed", honest=honest, **choices)
-            spec.build(Setting(10, 4, 64, family=family))
+            ALGORITHMS[name](trust="distributed", honest=honest, **choices).build(
+                Setting(10, 4, 64, family=family)
+            )
     with pytest.raises(HedgerowError, match="only with trust='distributed'"):
         ALGORITHMS[name](trust="local", honest=2, **choices)
 

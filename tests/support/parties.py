@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -23,6 +24,8 @@ from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.config import ServerOptions
 from hedgerow.deployment.desk import Desk
+from hedgerow.deployment.helper import StudyHelper
+from hedgerow.deployment.helper_ledger import HelperKeys, HelperLedger
 from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.http_server import Tls, allow_connections, listen, make_app, serve
 from hedgerow.deployment.learner import ClientLearner
@@ -36,7 +39,7 @@ from support.zygote import Zygote
 
 
 class RecordingLink:
-    """A link that first writes the hash of every upload to a file."""
+    """A link that first writes the hash of every upload, and of every task opened, to a file."""
 
     def __init__(self, link: HttpLink, file: Path) -> None:
         self._link = link
@@ -46,6 +49,9 @@ class RecordingLink:
         if request[:1] == wire.Upload.kind:
             exchange = int.from_bytes(request[13:21], "little")
             os.write(self._file, f"{exchange} {wire.hash_of(request).hex()}\n".encode())
+        elif request[:1] == wire.Part.kind:
+            exchange = int.from_bytes(request[13:21], "little")
+            os.write(self._file, f"{exchange} {request[21:53].hex()}\n".encode())
         return self._link.call(request)
 
 
@@ -77,7 +83,23 @@ def open_client(root: Path, index: int, route: Route) -> ClientLearner:
     link = RecordingLink(HttpLink(route), root / f"wire-{name}")
     key = (root / "server.key").read_text()
     account = Account(root / f"data-{name}")
-    return ClientLearner(StudyClient.join(account, link, server_key=key, seeded=True))
+    known = [HelperKeys.read(file) for file in root.glob("helper-*/*.helper")]
+    return ClientLearner(
+        StudyClient.join(account, link, server_key=key, seeded=True, helpers=known)
+    )
+
+
+def run_helper(root: str, name: str, route: Mapping[str, Any]) -> int:
+    """A helper, until the study is over."""
+    place = Path(root)
+    link = RecordingLink(HttpLink(Route(**route)), place / f"wire-{name}")
+    folder, key = place / f"helper-{name}", (place / "server.key").read_text()
+    roster = json.loads((place / "roster.json").read_text())
+    helper = StudyHelper.join(folder, link, server_key=key, roster=roster)
+    while not helper.advance():
+        pass
+    helper.close()
+    return 0
 
 
 def run_client(root: str, index: int, route: Mapping[str, Any], pause: float) -> int:
@@ -155,11 +177,12 @@ class Deployed:
         made.running_server().close()
         np.save(root / "losses.npy", losses)
         (root / "server.key").write_text(made.manifest.server)
+        (root / "roster.json").write_text(json.dumps(dict(made.manifest.roster)))
         return cls(root, made.manifest, losses, zygote, kept_port())
 
     @property
     def parties(self) -> list[str]:
-        return ["server", *self.manifest.clients]
+        return ["server", *self.manifest.clients, *self.manifest.helpers]
 
     @property
     def url(self) -> str:
@@ -170,6 +193,8 @@ class Deployed:
         errors = self.root / f"{party}.err"
         if party == "server":
             what: tuple[Any, ...] = ("run_server", str(self.root), self.port, self.options)
+        elif party in self.manifest.helpers:
+            what = ("run_helper", str(self.root), party, {"url": self.url, "proxy": ""})
         else:
             route = {"url": self.url, "proxy": "", **self.route}
             what = ("run_client", str(self.root), self.manifest.index(party), route, self.pause)
@@ -194,6 +219,9 @@ class Deployed:
         """Let the game end: every client ends by itself, then the server is stopped."""
         (self.root / "end").touch()
         for name in self.manifest.clients:
+            code = self.zygote.wait(self.pids[name], seconds)
+            assert code == 0, f"{name}: {self.errors(name)}"
+        for name in self.manifest.helpers:
             code = self.zygote.wait(self.pids[name], seconds)
             assert code == 0, f"{name}: {self.errors(name)}"
         self.stop_server()
@@ -234,6 +262,14 @@ class Deployed:
             assert ledger.exchange == exchanges
             plays.append(np.stack(ledger.plays()))
             ledger.close()
+        for name in self.manifest.helpers:
+            lines = set((self.root / f"wire-{name}").read_text().splitlines())
+            helper = HelperLedger(self.root / f"helper-{name}")
+            helper.check()
+            opened = {f"{exchange} {task.hex()}" for exchange, task in helper.opened().items()}
+            assert lines == opened, f"{name} answered two tasks for one exchange, or none"
+            assert len(opened) == exchanges
+            helper.close()
         found = [
             wire.unpack(a or b"", self.manifest.digest, wire.Answer).broadcast for a in answers
         ]
