@@ -96,7 +96,7 @@ def test_a_change_of_the_best_expert_is_followed() -> None:
         for spec in (hr.WatchedSelection(), hr.PhasedSelection())
     )
     least = 0.1 * 4096
-    assert watched - least < 60
+    assert watched - least < 45
     assert phased - least > 600
 
 
@@ -152,7 +152,7 @@ def test_no_batch_or_run_is_too_long_for_exact_sums(clients: int) -> None:
 def test_audits_give_the_expected_verdicts(name: str, epsilon: float) -> None:
     rows = [AuditRow(c, attack(c)) for c in cases_of(name, hr.ALGORITHMS[name](epsilon=epsilon))]
     assert all(row.passed for row in rows), [row.case.name for row in rows if not row.passed]
-    worst = next(row for row in rows if row.case.name == "worst transcript")
+    worst = next(row for row in rows if row.case.name.startswith("worst"))
     assert worst.finding.epsilon is not None
     assert worst.finding.epsilon > 0.97 * worst.certified
 

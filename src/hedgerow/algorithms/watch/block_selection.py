@@ -123,14 +123,14 @@ class EqualBlocks:
 
     opening: int
 
-    def following(self, run: Run, window: int) -> Run:
+    def following(self, run: Run, expert: int, window: int) -> Run:
         step = min(self.opening, LONGEST_BATCH)
         return replace(run, begun=run.round, length=self.opening, step=step, runs=run.runs + 1)
 
     def threshold(self, run: Run) -> float:
         return inf
 
-    def allowance(self, now: int, rounds: int) -> float:
+    def allowance(self, now: int, rounds: int, doublings: int) -> float:
         return 0.0
 
 

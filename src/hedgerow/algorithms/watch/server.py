@@ -1,13 +1,14 @@
 """The server of this family: it follows one expert in each run, and may watch the run by a test.
 
-A *run* is the time between two choices of an expert. The next expert is chosen from losses of the
-run that ends, so every loss vector enters the tests of one run and one choice. A `Plan` says how
-long runs are and which of them are tested; it knows nothing but what was broadcast.
+A *run* is the time in which one expert is followed. The next one is chosen from losses of the run
+that ends: by the test, which asks about one other expert after the other, or as planned from all
+losses of the run. So every loss vector enters the test of one run, and at most one choice. A `Plan`
+says how long runs are and which of them are tested; it knows nothing but what was broadcast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from math import log, pi
@@ -68,9 +69,10 @@ class Run:
     tested
         Whether the run is watched by a test.
     doublings
-        How often the threshold of the test is doubled.
-    alarms, alarmed, window
-        The alarms so far; the rounds before the last one, and those in its window.
+        How often the threshold of the test is doubled; -1: it is halved.
+    alarms, alarmed, window, left
+        The alarms so far; the rounds before the last one, those in its window, and the expert that
+        it left (-1: none, or it was chosen again).
     runs
         The number of runs so far, this one among them.
     """
@@ -85,6 +87,7 @@ class Run:
     alarms: int
     alarmed: int
     window: int
+    left: int
     runs: int
 
     @property
@@ -116,25 +119,28 @@ class Plan(Protocol):
     @property
     def opening(self) -> int: ...
 
-    def following(self, run: Run, window: int) -> Run:
-        """The run after one that ends now; `window` has the rounds of its alarm, 0 without one."""
+    def following(self, run: Run, expert: int, window: int) -> Run:
+        """The run after one that ends now, with this expert.
+
+        `window` has the rounds of the alarm, 0 without one.
+        """
         ...
 
     def threshold(self, run: Run) -> float:
         """The threshold of a tested run."""
         ...
 
-    def allowance(self, now: int, rounds: int) -> float:
+    def allowance(self, now: int, rounds: int, doublings: int) -> float:
         """How much a window of the last rounds before round `now` may lose beyond the threshold."""
         ...
 
 
 @dataclass(frozen=True)
 class RunServer:
-    """Chooses an expert at the end of every run, from the window that ended it.
+    """Chooses an expert at the end of every run.
 
-    `selection` chooses after a run without a test and `after_test` after a tested one. A run ends
-    by an alarm, from the losses in its window, or as planned, from all its losses.
+    A run ends by an alarm, which names the expert and the window in which it was better, or as
+    planned. Then `selection` chooses from all its losses, or `after_test` if it was tested.
     """
 
     state: ClassVar[type[Any]] = ServerState
@@ -159,7 +165,7 @@ class RunServer:
     def first(self, expert: int) -> Run:
         """The first run."""
         length = self.plan.opening
-        return Run(expert, 0, 0, length, min(length, LONGEST_BATCH), False, 0, 0, 0, 0, 1)
+        return Run(expert, 0, 0, length, min(length, LONGEST_BATCH), False, 0, 0, 0, 0, -1, 1)
 
     def open(self, noise: Noise) -> tuple[Watched, ServerState]:
         first = self.first(noise.index(self.setting.experts, "first expert"))
@@ -190,21 +196,35 @@ class RunServer:
         now = replace(now, losses=losses)
         if now.tested:
             assert self.test is not None
-            for length, lost in windows:
-                rounds = length * now.step
-                query = float(from_units(lost[now.expert] - lost.min()))
-                margin = query - self.plan.allowance(now.round, rounds)
+            for rounds, expert, margin in self._questions(now, windows):
                 if self.test.above(margin, now.noisy_threshold, noise):
-                    return self._choose(now, lost, rounds, noise)
+                    return self._end(now, expert, rounds, noise)
         if now.round == now.begun + now.length:
-            return self._choose(now, losses[0], 0, noise)
+            expert = noise.release(self.choice(now), from_units(losses[0]))
+            return self._end(now, expert, 0, noise)
         return message(now), now
 
-    def _choose(
-        self, state: ServerState, lost: Units, window: int, noise: Noise
+    def _questions(
+        self, run: Run, windows: Iterable[tuple[int, Units]]
+    ) -> Iterator[tuple[int, int, float]]:
+        """All questions at an exchange: rounds, the other expert, and its lead less the allowance.
+
+        They begin with another expert in each exchange, so that none is always asked about first.
+        """
+        first = run.round // run.step
+        others = (first + np.arange(self.setting.experts)) % self.setting.experts
+        others = others[others != run.expert]
+        for steps, lost in windows:
+            rounds = steps * run.step
+            margins = from_units(lost[run.expert] - lost[others])
+            margins = margins - self.plan.allowance(run.round, rounds, run.doublings)
+            for expert, margin in zip(others.tolist(), margins.tolist(), strict=True):
+                yield rounds, expert, margin
+
+    def _end(
+        self, state: ServerState, expert: int, window: int, noise: Noise
     ) -> tuple[Watched, ServerState]:
         """End the run, by an alarm if there is a window, and begin the next one."""
-        expert = noise.release(self.choice(state), from_units(lost))
         ended = Run(**{each.name: getattr(state, each.name) for each in fields(Run)})
         proven = state.proven + self.regret_of(state)
         return self._begun(
@@ -219,7 +239,7 @@ class RunServer:
         """The run that begins with this expert; `window` is 0 without an alarm."""
         if window:
             run = replace(run, alarms=run.alarms + 1, window=window)
-        return replace(self.plan.following(run, window), expert=expert)
+        return replace(self.plan.following(run, expert, window), expert=expert)
 
     def regret_of(self, run: Run) -> float:
         """What is proven of the regret in the rounds of a run so far, over all clients.
@@ -231,9 +251,8 @@ class RunServer:
         if not run.tested or self.test is None:
             return most
         noise = self.test.threshold_scale * log(20 * pi**2 * run.runs**2 / 6)
-        found = (
-            self.plan.threshold(run) + noise + self.plan.allowance(run.round, max(rounds, run.step))
-        )
+        allowed = self.plan.allowance(run.round, max(rounds, run.step), run.doublings)
+        found = self.plan.threshold(run) + noise + allowed
         return min(most, found + self.setting.clients * run.step)
 
     def log_likelihood(self, broadcasts: list[Watched], reports: Array) -> float:
@@ -247,27 +266,21 @@ class RunServer:
             start, run = run.round, replace(run, round=run.round + (before.rounds or 0))
             new = to_units(reports[start : run.round].sum(axis=(0, 1)))
             lost, windows = watched(lost, new, -(-(run.round - run.begun) // run.step))
-            alarm, window, chosen = sent.alarms > run.alarms, 0, None
-            if run.tested:
-                for length, sums in windows:
-                    window = length * run.step
-                    query = float(from_units(sums[run.expert] - sums.min()))
-                    queries.append(query - self.plan.allowance(run.round, window))
-                    if alarm and window == sent.window:
-                        chosen = sums
-                        break
-            if alarm and chosen is None:
+            alarm, named = sent.alarms > run.alarms, False
+            for window, expert, margin in self._questions(run, windows) if run.tested else ():
+                queries.append(margin)
+                named = alarm and (window, expert) == (sent.window, sent.expert)
+                if named:
+                    break
+            if alarm and not named:
                 return -np.inf
-            planned = run.round == run.begun + run.length
-            if not alarm and not planned:
-                if message(run) != sent:
-                    return -np.inf
-                continue
-            scores = lost[0] if chosen is None else chosen
-            result += self._answers(run, queries, alarm)
-            result += self.choice(run).log_probability(from_units(scores), sent.expert)
-            run, queries = self.after(run, sent.expert, window * alarm), []
-            lost = self.kept(lost)
+            if alarm or run.round == run.begun + run.length:
+                result += self._answers(run, queries, alarm)
+                if not alarm:
+                    scores = from_units(lost[0])
+                    result += self.choice(run).log_probability(scores, sent.expert)
+                run, queries = self.after(run, sent.expert, sent.window * alarm), []
+                lost = self.kept(lost)
             if message(run) != sent:
                 return -np.inf
         return float(result + self._answers(run, queries, False))
@@ -330,17 +343,20 @@ class RunServer:
         """
         assert self.test is not None
         done = (state.round - state.begun) // state.step
-        after, at, lengths, regrets = many_watched(state.losses, losses, done, state.expert)
-        step = state.step
-        margins = regrets - [
-            self.plan.allowance(state.begun + now * step, length * step)
+        after, at, lengths, lost = many_watched(state.losses, losses, done)
+        step, experts = state.step, losses.shape[1]
+        allowed = [
+            self.plan.allowance(state.begun + now * step, length * step, state.doublings)
             for now, length in zip(at.tolist(), lengths.tolist(), strict=True)
         ]
+        leads = lost[:, state.expert, None] - lost - np.array(allowed)[:, None]
+        others = (((at + state.begun // step)[:, None]) + np.arange(experts)) % experts
+        margins = np.take_along_axis(leads, others, axis=1)[others != state.expert]
         law, purpose = self.test.law, self.test.comparison.purpose
         drawn = noise.ahead(law, purpose, len(margins), self.test.query_scale)
         first = self.test.first_above(margins, state.noisy_threshold, drawn)
         if first is not None:
-            return int(at[first]) - done, state
+            return int(at[first // (experts - 1)]) - done, state
         self.test.draw_queries(len(margins), noise)
         return 0, replace(state, round=state.round + len(losses) * step, losses=after)
 
@@ -377,12 +393,12 @@ def watched(losses: Units, new: Units, steps: int) -> tuple[Units, Iterator[tupl
 
 
 def many_watched(
-    rows: Units, losses: Array, done: int, expert: int
+    rows: Units, losses: Array, done: int
 ) -> tuple[Units, np.ndarray, np.ndarray, Array]:
     """Do the same for many steps of a run after `done` steps.
 
     It returns the rows after them, and for every window in the order of the questions the step at
-    whose end it is looked at, its length and the regret of the expert in it.
+    whose end it is looked at, its length and its losses.
     """
     whole = from_units(rows[0]) + np.cumsum(losses, axis=0)
     kept, found = [whole[-1]], list[tuple[np.ndarray, int, Array]]()
@@ -402,7 +418,7 @@ def many_watched(
     kept += list(from_units(rows[len(kept) :]))
     steps = done + 1 + np.arange(len(losses))
     ends = [each[each > length] for each, length, _ in found]
-    lost = [_regret(part[each > length], expert) for each, length, part in found]
+    lost = [part[each > length] for each, length, part in found]
     lengths = [np.full(len(each), length) for each, (_, length, _) in zip(ends, found, strict=True)]
     all_at = np.concatenate([*ends, steps])
     order = np.argsort(all_at, kind="stable")  # the shortest windows first, the whole run last
@@ -410,12 +426,8 @@ def many_watched(
         to_units(np.array(kept)),
         all_at[order],
         np.concatenate([*lengths, steps])[order],
-        np.concatenate([*lost, _regret(whole, expert)])[order],
+        np.concatenate([*lost, whole])[order],
     )
-
-
-def _regret(lost: Array, expert: int) -> Array:
-    return lost[:, expert] - lost.min(axis=1, initial=np.inf)
 
 
 class ProvenRegret(Measure):

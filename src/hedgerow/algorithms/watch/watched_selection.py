@@ -3,8 +3,10 @@
 As long as one expert stays the best, runs become longer and longer, as in `phased_selection`. When
 the best expert changes, the losses before the change say nothing about what follows. So a private
 test watches the run: at every exchange it asks, for the last step, the last 2, 4, 8, ... steps and
-the whole run, whether another expert would have lost much less. The first window in which it would
-have ends the run, and the next expert is chosen from the losses in this window.
+the whole run, of one expert after the other whether it would have lost much less. The first "yes"
+ends the run, and this expert is followed. As the answer names the expert, nothing else is spent on
+the choice; and as answers "no" cost little, a run without a "yes" has most of its budget left for
+its planned choice (`proofs/watched_selection.md#privacy`).
 """
 
 from __future__ import annotations
@@ -31,15 +33,17 @@ from hedgerow.core.validate import at_least, check_budget
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import NoisyMax
 
-WATCH = Fraction(7, 10)
-"""The share of the budget of a tested run that goes to its test; the rest is for the choice."""
-QUERIES = Fraction(3, 4)
-"""The share of a test's budget that goes to its queries; the rest is for the threshold."""
-SPREAD = 0.7
+ANSWER = Fraction(4, 5)
+"""The share of the budget for a "yes" or for a planned choice; the rest hides the threshold."""
+SPREAD = 0.2
 """How far a leader may be ahead by chance, in standard deviations or so."""
-LONGER = 4
+LONGER = 2
 """After an alarm the next run is planned this many windows long; a run is tested if this many
 thresholds can be lost in it."""
+HALVED = -1
+"""The threshold is never halved more than once."""
+LOOKS = 8
+"""A run has at least this many exchanges, if losses are large enough to see."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +53,18 @@ class WatchedSelection(AlgorithmSpec):
     Use it if you do not know how losses come about, or if the best expert may change. It is rarely
     far from the best algorithm for a stream, and rarely the best: if losses follow one law all the
     time, `PhasedSelection` loses a little less. Runs have 1, 2, 4, ... rounds. Long ones are tested
-    every few rounds, in windows of many lengths. An alarm begins a run of four windows. If the
-    window reaches back to the last alarm, the alarm was of no use, and the threshold is doubled;
-    after any other alarm it is halved again.
+    every few rounds, in windows of many lengths. An alarm begins a run of two windows. An alarm was
+    of no use if the next one has a window that reaches back to it, or if a planned choice returns
+    to the expert that it left; then the threshold is doubled. After any other alarm it is halved
+    again.
 
     Parameters
     ----------
     epsilon
         The privacy budget, in [1e-6, 1e6]. Default 1.
     every
-        The least number of rounds between two exchanges of a tested run, >= 1. Default
-        8. Where losses say less than the noise hides, there are fewer exchanges.
+        The rounds between two exchanges of a long tested run, >= 1. Default 8. Short runs have
+        more exchanges; where losses say less than the noise hides, there are fewer.
 
     Guarantee
     ---------
@@ -80,7 +85,6 @@ class WatchedSelection(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(
         anytime=True,
         meanings={
-            "test_epsilon": "epsilon of the test of a run",
             "threshold_scale": "scale of the noise on the threshold of a run",
             "query_scale": "scale of the noise on each comparison with the threshold",
             "selection_epsilon": "epsilon of the choice after a tested run",
@@ -96,23 +100,19 @@ class WatchedSelection(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         budget = Fraction(self.epsilon)
-        queries = WATCH * QUERIES * budget
-        test = RegretTest(
-            "exponential", round_up(2 / (WATCH * budget - queries)), round_up(2 / queries)
-        )
-        rest = round_down(budget - Fraction(test.curve.bound))
+        answer = ANSWER * budget
+        test = RegretTest("exponential", round_up(2 / (budget - answer)), round_up(2 / answer))
+        threshold = 2 / Fraction(test.threshold_scale)
+        rest = round_down(budget - threshold)
         choices = (
             NoisyMax("selection", "exponential", self.epsilon),
             NoisyMax("selection after a test", "exponential", rest),
         )
-        server = RunServer(
-            setting,
-            DyadicWindows(setting.clients, test.threshold_scale, test.query_scale, self.every),
-            choices[0],
-            test,
-            choices[1],
+        plan = DyadicWindows(
+            setting.clients, setting.experts, test.threshold_scale, test.query_scale, self.every
         )
-        tested = Fraction(test.curve.bound) + Fraction(rest)
+        server = RunServer(setting, plan, choices[0], test, choices[1])
+        most = max(self.epsilon, test.curve.bound, round_up(threshold + Fraction(rest)))
         return Algorithm(
             name="watched_selection",
             setting=setting,
@@ -120,7 +120,7 @@ class WatchedSelection(AlgorithmSpec):
             server=server,
             certificate=trusted_server(
                 setting=setting,
-                curve=PureDP(max(self.epsilon, round_up(tested))),
+                curve=PureDP(most),
                 proof=Proof("watched_selection.md", "privacy"),
                 channels=CHANNELS,
                 mechanisms=(test.threshold_noise, test.comparison, *choices),
@@ -133,7 +133,6 @@ class WatchedSelection(AlgorithmSpec):
                 measures=lambda: (ProvenRegret(server),), log_likelihood=server.log_likelihood
             ),
             parameters={
-                "test_epsilon": test.curve.bound,
                 "threshold_scale": test.threshold_scale,
                 "query_scale": test.query_scale,
                 "selection_epsilon": rest,
@@ -154,6 +153,7 @@ class DyadicWindows:
     """
 
     clients: int
+    experts: int
     threshold_scale: float
     query_scale: float
     every: int
@@ -168,24 +168,29 @@ class DyadicWindows:
         return self._threshold(run.begun + run.length, run.step, run.doublings)
 
     def _threshold(self, end: int, step: int, doublings: int) -> float:
-        level = self.query_scale * log(2 * max(end, step) / step)
-        return float(round_to_lattice(level)) * 2.0**doublings
+        questions = 2 * self.experts * max(end, step) / step
+        return float(round_to_lattice(2.0**doublings * self.query_scale * log(questions)))
 
-    def allowance(self, now: int, rounds: int) -> float:
+    def allowance(self, now: int, rounds: int, doublings: int) -> float:
         spread = SPREAD * sqrt(rounds * self.clients * log(1 + now / rounds))
-        return round(spread * UNITS_PER_LOSS) / UNITS_PER_LOSS
+        return round(2.0**doublings * spread * UNITS_PER_LOSS) / UNITS_PER_LOSS
 
-    def following(self, run: Run, window: int) -> Run:
+    def following(self, run: Run, expert: int, window: int) -> Run:
+        useless = window == run.round - run.alarmed if window else expert == run.left
         if window:
-            useless = window == run.round - run.alarmed
-            doublings = run.doublings + 1 if useless else max(0, run.doublings - 1)
-            run = replace(run, doublings=doublings, alarmed=run.round)
+            run = replace(run, alarmed=run.round, left=run.expert)
+        elif useless:
+            run = replace(run, left=-1)
+        if useless:
+            run = replace(run, doublings=run.doublings + 1)
+        elif window:
+            run = replace(run, doublings=max(HALVED, run.doublings - 1))
         wanted = LONGER * window or 2 * (run.round - run.begun)
         length = max(1, min(wanted, self.longest))
-        step = self._step(run.round + length)
         end = run.round + length
+        step = self._step(end, length)
         level = self._threshold(end, step, run.doublings) + self.threshold_scale
-        tested = self.clients * length >= LONGER * level
+        tested = self.experts > 1 and self.clients * length >= LONGER * level
         if tested:
             length = min(-(-length // step), self.longest // step) * step
         return replace(
@@ -197,14 +202,15 @@ class DyadicWindows:
             runs=run.runs + 1,
         )
 
-    def _step(self, end: int) -> int:
+    def _step(self, end: int, length: int) -> int:
         """The largest power of 2 in which at most an eighth of the threshold is lost.
 
-        It is at least `every`, but no longer than a run or a batch may be.
+        It is at least `every`, or an eighth of a short run, but no longer than a run or a batch may
+        be.
         """
-        step = 1
+        least, step = max(1, min(self.every, length // LOOKS)), 1
         while 16 * self.clients * step <= (
-            self._threshold(end, max(2 * step, self.every), 0) + self.threshold_scale
+            self._threshold(end, max(2 * step, least), 0) + self.threshold_scale
         ):
             step *= 2
-        return min(max(step, self.every), self.longest, LONGEST_BATCH)
+        return min(max(step, least), self.longest, LONGEST_BATCH)

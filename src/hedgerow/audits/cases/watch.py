@@ -1,10 +1,10 @@
-"""Audit cases for watched runs: a constructed worst transcript and planted bugs.
+"""Audit cases for watched runs: constructed worst transcripts and planted bugs.
 
-The first tested run has expert 0 and two exchanges. The first answer is "below", although another
-expert was far better; the datum moves this comparison by 2. The second answer is "above", by the
-whole run, and the datum does not move it at all. Then expert 2 is chosen, which only one world
-favours. So the threshold, the comparison and the choice all reveal as much as they can. In the next
-run expert 2 loses and stays, which the datum may not touch.
+The datum lies in the first tested run, which has expert 0. The first answer is "no", although
+expert 2 was far better; the datum moves this comparison by 2. Then the run ends, by an alarm that
+names expert 3 with a "yes" that the datum does not move at all, or by a planned choice of expert 3,
+which only one world favours. So the threshold, and the answer or the choice, reveal as much as they
+can. In the next run expert 3 loses and stays, which the datum may not touch.
 """
 
 from __future__ import annotations
@@ -46,55 +46,71 @@ class _Beyond:
         return losses[:1]
 
 
-def worst(server: RunServer) -> tuple[np.ndarray, np.ndarray, tuple[tuple[Any, ...], ...]]:
+def worst(
+    server: RunServer, planned: bool
+) -> tuple[np.ndarray, np.ndarray, tuple[tuple[Any, ...], ...]]:
     """The streams of both worlds and the transcript."""
     clients = server.setting.clients
     first = np.zeros((ROUNDS, clients, EXPERTS))
-    ahead = clients - 2  # how far expert 0 falls behind expert 1
-    first[1, 1 : ahead + 1] = 1.0
-    first[1, 1:, 3:] = 1.0
-    first[1, 1:, 1] = 0.0
-    first[2, 1:, 1] = 1.0  # and now expert 1 behind expert 2
-    first[3, 1:, [0, 2]] = 1.0
+    ahead = clients - 2  # how far expert 0 falls behind expert 2
+    first[1, 1 : ahead + 1, 0] = 1.0
+    first[1, 1:, [1, *range(3, EXPERTS)]] = 1.0
+    first[2, 1:, 2] = 1.0  # and now it falls behind
+    first[2:, 1:, 3] = first[2, 1:5, 0] = 1.0  # both are bad choices, if it is planned
     second = first.copy()
-    favoured = np.isin(np.arange(EXPERTS), (0, 2))
+    favoured = np.isin(np.arange(EXPERTS), (0, 3))
     first[1, 0], second[1, 0] = ~favoured, favoured
     runs = [server.first(0)]
-    for alarm, expert in ((0, 0), (None, 0), (2, 2), (None, 2)):
+    ends = ((0, 0), (None, 0), (0, 3)) if planned else ((0, 0), (1, 3))
+    for alarm, expert in (*ends, (None, 3)):
         run = replace(runs[-1], round=runs[-1].round + runs[-1].wait)
         runs.append(run if alarm is None else server.after(run, expert, alarm))
     return first, second, (tuple(message(run) for run in runs),)
 
 
 def watched_cases(spec: WatchedSelection) -> tuple[AuditCase, ...]:
-    """The null case, the worst transcript, then the bugs that must be caught."""
+    """The null case, the worst transcripts, then the bugs that must be caught."""
     epsilon = min(max(LEAST, spec.epsilon), MOST)
     played = replace(spec, epsilon=epsilon, every=1)
-    algorithm = played.build(Setting(40 + ceil(40 / epsilon), EXPERTS, ROUNDS))
+    algorithm = played.build(Setting(50 + ceil(50 / epsilon), EXPERTS, ROUNDS))
     server = algorithm.server
     assert isinstance(server, RunServer)
     assert server.test is not None
     assert server.after_test is not None
     test, choice = server.test, server.after_test
     half = replace(test, threshold_scale=test.threshold_scale / 2, query_scale=test.query_scale / 2)
-    thin = replace(test, threshold_scale=CUT * test.threshold_scale)
-    bugs = {
-        "half the noise of the test": replace(server, test=half),
-        "the whole budget for the choice beside a test": replace(server, after_test=None),
-        "windows that reach into the run before": with_bug(server, _Beyond),
-        "four fifths of the threshold noise": replace(server, test=thin),
-        "four fifths of the noise of the choice": replace(server, after_test=choice.scaled(CUT)),
-    }
-    first, second, sent = worst(server)
     curve, given = peer_curve(algorithm), changes(spec, played)
-    case = AuditCase("worst transcript", WHOLE, algorithm, curve, first, second, sent)
-    case = replace(case, parameters=given)
+    alarm, planned = (
+        replace(AuditCase(name, WHOLE, algorithm, curve, *worst(server, choose)), parameters=given)
+        for name, choose in (("worst alarm", False), ("worst planned choice", True))
+    )
+    bugs = {
+        "half the noise of the test": (alarm, replace(server, test=half)),
+        "four fifths of the noise of an answer": (
+            alarm,
+            replace(server, test=replace(test, query_scale=CUT * test.query_scale)),
+        ),
+        "four fifths of the threshold noise": (
+            alarm,
+            replace(server, test=replace(test, threshold_scale=CUT * test.threshold_scale)),
+        ),
+        "windows that reach into the run before": (planned, with_bug(server, _Beyond)),
+        "the whole budget for the choice beside a test": (
+            planned,
+            replace(server, after_test=None),
+        ),
+        "four fifths of the noise of the choice": (
+            planned,
+            replace(server, after_test=choice.scaled(CUT)),
+        ),
+    }
     return (
-        replace(case, name="null: the same stream twice", second=first),
-        case,
+        replace(alarm, name="null: the same stream twice", second=alarm.first),
+        alarm,
+        planned,
         *(
             replace(case, name=name, algorithm=with_server(algorithm, bug), expected="violated")
-            for name, bug in bugs.items()
+            for name, (case, bug) in bugs.items()
         ),
         *_untested(spec, played),
         *_real_runs(spec, replace(played, epsilon=64.0)),
@@ -130,9 +146,9 @@ def _real_tests(spec: WatchedSelection, played: WatchedSelection) -> Iterator[Au
     """
     name = "all transcripts of a tested run"
     for rounds, lost, noise in (
-        (3, 0.625, "threshold"),
-        (3, 0.546875, "query"),
-        (4, 0.03125, "choice"),
+        (3, 0.28125, "threshold"),
+        (3, 0.1953125, "query"),
+        (4, 0.009765625, "choice"),
     ):
         algorithm = played.build(Setting(2, 2, rounds))
         server: Any = algorithm.server
@@ -148,7 +164,8 @@ def _real_tests(spec: WatchedSelection, played: WatchedSelection) -> Iterator[Au
             drawn = replace(server, test=replace(server.test, **thin))
         sent, curve = all_transcripts(algorithm, first), peer_curve(algorithm)
         case = AuditCase(f"{name}: {noise}", WHOLE, algorithm, curve, first, second, sent)
-        case = replace(case, runs=RUNS, parameters=changes(spec, played))
+        runs = 4 * RUNS if noise == "query" else RUNS  # it moves few of the answers
+        case = replace(case, runs=runs, parameters=changes(spec, played))
         bug = replace(with_server(algorithm, drawn), claims=algorithm.claims)
         less = f"a fifth less noise of the {noise} drawn than in the likelihood"
         yield case
