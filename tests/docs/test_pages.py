@@ -15,6 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
+import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -129,13 +130,10 @@ def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str,
 
 def test_every_algorithm_is_measured() -> None:
     """Every algorithm that chooses experts. Parameters with a proven regret are no choice: they have
-    more regret. Algorithms that follow changes are judged on streams that change, in
-    `price-of-not-knowing`, and vote selection protects whole clients. Hedge is there as AdaHedge.
+    more regret. Vote selection protects whole clients. Hedge is there as AdaHedge.
     """
     elsewhere = {
         "hedge",
-        "watched_selection",
-        "block_selection",
         "vote_selection",
     }
     built_in = {
@@ -157,14 +155,11 @@ def test_the_readme_advises_what_the_chart_names(table: dict[str, Any]) -> None:
         for choice in choices(rows_of(table))
         if choice.talk == TALKS[0]
     }
-    starts = {"never wrong": "never", "one law": "law", "fixed in advance": "fixed"}
-    for words, kind in starts.items():
-        (line,) = (line for line in lines if words in line)
-        assert set(re.findall(r"`(\w+)`", line)) & best[kind, "central"], line
-    (line,) = (line for line in lines if "No trusted server" in line)
-    named = set(re.findall(r"`(\w+)`", line))
-    for kind in starts.values():
-        assert named & best[kind, "distributed"] & best[kind, "local"], (line, kind)
+    (line,) = (line for line in lines if "one law" in line)
+    assert set(re.findall(r"`(\w+)`", line)) & best["law", "central"], line
+    assert hr.ALGORITHMS.name_of(hr.Private()) in best["changing", "central"]
+    for trust in ("distributed", "local"):
+        assert hr.ALGORITHMS.name_of(hr.Private(trust=trust)) in best["fixed", trust]
 
 
 def test_the_chart_names_algorithms_that_fit(

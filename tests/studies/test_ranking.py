@@ -18,8 +18,11 @@ from hedgerow.environments.hard.lower_bounds import (
 )
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.choose.break_even import allowed, break_even
+from hedgerow.studies.choose.candidates import Candidate
 from hedgerow.studies.choose.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
-from hedgerow.studies.config import load
+from hedgerow.studies.choose.ratios import ALL, as_ratios
+from hedgerow.studies.config import Entry, StudyConfig, load
+from hedgerow.studies.run import run_study
 from support.command import Command
 from support.paths import EXAMPLES
 
@@ -121,6 +124,48 @@ def test_few_experts_have_few_columns(experts: int) -> None:
     setting, coins = hr.Setting(1, experts, 2**13), coin_regret(experts, 2**13)
     assert unavoidable(REACTING, setting, 0.1, 0.0) == coins < 100
     assert consensus_regret(2**13, 0.1) > 2000
+
+
+def test_changes_are_measured_against_the_best_sequence() -> None:
+    ranking = hr.choose("changing", clients=10, experts=6, horizon=512, seeds=2)
+    assert all(row.proven is None for row in ranking.private)  # bounds are about one best expert
+    best = {row.label for row in ranking.private[:3]}
+    assert best == {"watched_selection", "block_selection", "sparse_vector"}
+    row = next(row for row in ranking.private if row.label == "phased_selection")
+    assert row.stream.startswith("tracked_")
+    game: Any = {"tracked_switching": hr.Switching, "tracked_drifting": hr.Drifting}[row.stream]
+    environment = game(clients=10, experts=6, horizon=512)
+    changes = environment.traits.changes
+    study = run_study(
+        StudyConfig(
+            "x", environment, (Entry("a", row.algorithm),), 2, comparator_switches=(changes,)
+        ),
+        workers=1,
+    )
+    expected = [result.regret_with(changes) for result in study.results]
+    assert row.expected.mean == pytest.approx(np.mean(expected))
+    assert np.mean(expected) > study.regret("a").mean
+
+
+def test_who_knows_nothing_gets_what_is_rarely_far_from_the_best() -> None:
+    ranking = hr.choose("unknown", clients=10, experts=6, horizon=256, seeds=2)
+    assert "ratio" in ranking.table()[0][1]
+    assert "times that of the best private algorithm" in ranking.recommendation
+    ratios = [row.expected.mean for row in ranking.private]
+    assert ratios == sorted(ratios)
+    assert ratios[0] >= 1
+    assert all(row.worst.mean >= row.expected.mean for row in ranking.private)
+    paid = {"a": (2.0, 30.0), "b": (8.0, 10.0)}
+    found, _ = as_ratios(
+        [Candidate(label, label, hr.Doubling(), "central", "") for label in paid],
+        ("x", "y"),
+        {(k, s): Estimate(v, 0.1, 2) for k, vs in paid.items() for s, v in zip("xy", vs, strict=True)},
+        {"x": 8.0, "y": 40.0},
+        least=4.0,
+    )
+    assert [found["a", name].mean for name in "xy"] == [1.0, 3.0]
+    assert [found["b", name].mean for name in "xy"] == [2.0, 1.0]
+    assert found["a", ALL].mean == pytest.approx(3**0.5)
 
 
 def test_known_best_loss_makes_one_more_candidate() -> None:

@@ -74,8 +74,9 @@ def choose(
         typer.Option(
             "--losses",
             help="What is known of the losses. never, rarely: how often the best expert is wrong; "
-            "law: they follow one law; fixed: they are fixed in advance (default); reacting: they "
-            "react to the plays.",
+            "law: they follow one law; changing: the best expert changes; fixed: they are fixed in "
+            "advance (default); reacting: they react to the plays; unknown: nothing, and the "
+            "algorithm that is rarely far from the best comes first.",
         ),
     ] = None,
     best_loss: Annotated[

@@ -51,6 +51,8 @@ class Traits:
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
     * `best_loss`: some expert never loses more than this, on average over clients; None: unknown.
       Some regret bounds need it.
+    * `changes`: the best expert changes about this often, by design. Regret can then be measured
+      against the best sequence of experts with as many changes.
     * `moving`: the best point changes from round to round, so the table shows dynamic regret, too.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     * `origins` say where features come from, for errors.
@@ -64,6 +66,7 @@ class Traits:
     why_no_sums: str | None = None
     origins: tuple[tuple[Feature, str], ...] = ()
     best_loss: float | None = None
+    changes: int = 0
 
     def __post_init__(self) -> None:
         one_of(self, adversary=ADVERSARIES)

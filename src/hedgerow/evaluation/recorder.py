@@ -106,6 +106,11 @@ class RunResult:
         """The regret after the last round."""
         return float(self.regret[-1])
 
+    def regret_with(self, changes: int) -> float:
+        """The regret against the best sequence of experts with this many changes, if recorded."""
+        best = self.comparators[with_switches(changes)] if changes else None
+        return self.final_regret if best is None else float(self.loss[-1]) - best
+
 
 def _last_known(plays: np.ndarray) -> np.ndarray:
     """The plays (rounds, players), with every missing play replaced by the last one before it."""

@@ -60,12 +60,8 @@ class Changing(Generated):
 
     @property
     def traits(self) -> Traits:
-        return replace(super().traits, adversary="oblivious")
-
-    @property
-    def changes(self) -> int:
-        """How often the best expert changes in the pattern, at most; 0: one expert is compared."""
-        return {"late": 1, "sawtooth": 8 * self.experts - 1}.get(self.pattern, 0)
+        changes = {"late": 1, "sawtooth": 8 * self.experts - 1}.get(self.pattern, 0)
+        return replace(super().traits, adversary="oblivious", changes=changes)
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the order of the experts."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
+from hedgerow.core.environment import Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import between, positive
@@ -60,6 +62,11 @@ class Drifting(Generated):
                 "in [0, 1]."
             )
         positive("cycles", self.cycles)
+
+    @property
+    def traits(self) -> Traits:
+        """The best expert changes with every wave; eight pieces in a cycle follow it well."""
+        return replace(super().traits, changes=ceil(8 * self.cycles) - 1)
 
     def plan(self, rng: np.random.Generator) -> Array:
         """Draw the phase of each expert, as a fraction of a cycle."""

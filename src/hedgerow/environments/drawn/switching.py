@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hedgerow.core.environment import Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, between
@@ -47,6 +48,10 @@ class Switching(Counted):
         between("mean", self.mean, 0.0, 1.0)
         if not 0 <= self.gap <= self.mean:
             raise InvalidValue(f"Expected gap={self.gap!r} in [0, mean={self.mean}].")
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, changes=self.segments - 1)
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the best expert of each part; it differs from that of the part before."""

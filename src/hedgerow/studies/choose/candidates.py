@@ -36,15 +36,20 @@ from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
+from hedgerow.algorithms.watch.block_selection import BlockSelection
+from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.setting import LOSSES
 from hedgerow.environments.adversaries import covered
+from hedgerow.environments.drawn.changing import Changing, Pattern
 from hedgerow.environments.drawn.drifting import Drifting
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
 from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
@@ -62,6 +67,9 @@ TALKS = (
     "log2(T) exchanges",
 )  # from the most talk to the least
 GUESSING = "uniform"
+PATTERNS: tuple[Pattern, ...] = ("late", "comeback", "alternate", "camps", "one_coin")
+TRACKED = ("tracked_switching", "tracked_drifting", "late")
+"""Streams on which regret is measured against the best sequence of experts."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,9 @@ def streams() -> dict[str, Environment]:
         "gap_ladder": GapLadder(**game),
         "switching": Switching(**game),
         "drifting": Drifting(**game),
+        "tracked_switching": Switching(**game),
+        "tracked_drifting": Drifting(**game),
+        **{name: Changing(**game, pattern=name) for name in PATTERNS},
         "consensus_columns": ConsensusColumns(
             clients=1, experts=2 * columns, horizon=REACTING_HORIZON
         ),
@@ -171,8 +182,17 @@ KINDS = (
         ("realizable", "bernoulli", "gap_ladder"),
     ),
     Kind("fixed", "losses are fixed in advance, and that is all we know", _FIXED),
+    Kind("changing", "the best expert changes", TRACKED),
     Kind("reacting", "losses may react to what we play", ("consensus_columns",)),
 )
+
+
+UNKNOWN = Kind(
+    "unknown",
+    "nothing is known of the losses",
+    (*KINDS[2].streams, *KINDS[1].streams[1:], *TRACKED, *PATTERNS[1:]),
+)
+"""Judged by ratios: how much more is lost than by the best algorithm for each stream."""
 
 
 def candidates() -> list[Candidate]:
@@ -261,6 +281,13 @@ def candidates() -> list[Candidate]:
             "central",
             TALKS[-1],
         ),
+        *(
+            Candidate(name, name, spec, "central", TALKS[0])
+            for name, spec in (
+                ("watched_selection", WatchedSelection(epsilon=EPSILON)),
+                ("block_selection", BlockSelection(epsilon=EPSILON)),
+            )
+        ),
         Candidate(
             "random_prefix", "random_prefix", RandomPrefix(epsilon=EPSILON), "central", TALKS[-1]
         ),
@@ -271,11 +298,21 @@ def candidates() -> list[Candidate]:
 
 
 def same_for_all(environment: Environment, seed: int) -> Environment:
-    """The losses of one seed, drawn once for all algorithms; losses that react cannot be."""
-    if environment.traits.adversary == "adaptive":
+    """The losses of one seed, drawn once for all algorithms.
+
+    Losses that react cannot be; arrays have no gaps and no points.
+    """
+    traits = environment.traits
+    plain = traits.adversary != "adaptive" and traits.fresh and not traits.features
+    if not plain or environment.setting.family != LOSSES:
         return environment
     block, _ = environment.block(environment.start(seed), environment.setting.rounds, None)
     return RecordedArray(np.asarray(block.losses))
+
+
+def compared(name: str, environment: Environment) -> tuple[int, ...]:
+    """How often the compared sequence of experts may change on a stream; empty: never."""
+    return (environment.traits.changes,) if name in TRACKED else ()
 
 
 def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None) -> list[Row]:
@@ -291,25 +328,40 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
         for seed in range(seeds):
             if progress is not None:
                 progress(name, done, total)
-            config = StudyConfig(
-                name, same_for_all(environment, seed), entries, seeds=1, first_seed=seed
-            )
-            for result in run_study(config, workers=1).results:
-                regrets.setdefault((result.label, name), []).append(result.final_regret)
+            for result in played(name, environment, entries, seed):
+                regret = result.regret_with(sum(compared(name, environment)))
+                regrets.setdefault((result.label, name), []).append(regret)
             done += 1
     return [
         Row(
             candidate,
             {name: Estimate.of(regrets[candidate.label, name]) for name in games},
-            {name: _bound(candidate.spec, environment) for name, environment in games.items()},
+            {
+                name: bound_on(name, environment, candidate.spec)
+                for name, environment in games.items()
+            },
         )
         for candidate in entrants
     ]
 
 
-def _bound(spec: AlgorithmSpec, environment: Environment) -> float | None:
-    bound = spec.build(environment.setting).claims.regret_bound
-    return None if bound is None or not covered(bound, environment) else bound.value
+def played(
+    name: str, environment: Environment, entries: tuple[Entry, ...], seed: int
+) -> list[RunResult]:
+    """The results of all entries on the same losses of a stream."""
+    drawn, switches = same_for_all(environment, seed), compared(name, environment)
+    config = StudyConfig(
+        name, drawn, entries, seeds=1, first_seed=seed, comparator_switches=switches
+    )
+    return run_study(config, workers=1).results
+
+
+def bound_on(name: str, environment: Environment, spec: AlgorithmSpec) -> float | None:
+    """The bound on the regret that is proven there; bounds are about one best expert."""
+    bound = spec.build(environment.setting).in_game(environment.traits).claims.regret_bound
+    if bound is None or name in TRACKED or not covered(bound, environment):
+        return None
+    return bound.value
 
 
 def of_kind(rows: Iterable[Row], kind: Kind) -> list[Row]:

@@ -2,7 +2,9 @@
 
 Algorithms are ranked by their regret on typical streams: the worst of those with one law, which is
 what real forecasts are like (`docs/choose.md` has the measurement). Beside it stands the worst
-stream of all that the user's knowledge of the losses does not exclude. The measured regret is shown
+stream of all that the user's knowledge of the losses does not exclude. If nothing is
+known of them, all streams count: then regrets are divided by that of the best private algorithm for
+the stream, and the geometric mean of these ratios decides. The measured regret is shown
 with what is proven: the algorithm's regret bound, and the regret that no private algorithm avoids.
 Candidates and streams are those of `choose`, in the given setting.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
-from math import ceil
+from math import ceil, log, nan
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,6 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import at_least, check_budget, expect, nearest
-from hedgerow.environments.adversaries import covered
 from hedgerow.environments.hard.columns import MOST_USED
 from hedgerow.environments.hard.lower_bounds import (
     coin_regret,
@@ -34,7 +35,7 @@ from hedgerow.environments.hard.lower_bounds import (
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.sleeping import Sleeping
-from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
+from hedgerow.evaluation.recorder import MEAN_EXPERT
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import aligned, bound_words, finite
 from hedgerow.studies.choose.break_even import BreakEven, allowed, break_even
@@ -46,14 +47,17 @@ from hedgerow.studies.choose.candidates import (
     KINDS,
     TALKS,
     TRUSTS,
+    UNKNOWN,
     Candidate,
     Trust,
+    bound_on,
     candidates,
-    same_for_all,
+    compared,
+    played,
     streams,
 )
+from hedgerow.studies.choose.ratios import ALL, as_ratios
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import run_study
 from hedgerow.studies.study import CLEARLY
 
 REACTING = "reacting"
@@ -165,6 +169,12 @@ class Ranking:
     def recommendation(self) -> str:
         """What to take, in a line."""
         best, *others = self.private
+        if best.stream == ALL:
+            return (
+                f"Take {best.label}: its regret is typically {best.expected.mean:.2g} times that "
+                f"of the best private algorithm for a stream, at worst {best.worst.mean:.2g} times "
+                f"({best.worst_stream})."
+            )
         if best.guesses:
             return (
                 f"No private algorithm is clearly better than a random expert here; {best.label} "
@@ -187,8 +197,13 @@ class Ranking:
         guess = "random expert: its regret on the typical stream. " if self._several else ""
         found = [
             self.recommendation,
-            f"{guess}proven: bound on the expected regret that covers these losses. price: regret "
-            "above that of the best algorithm without privacy.",
+            (
+                "ratio: regret over that of the best private algorithm for the stream; typical: "
+                "geometric mean."
+                if self.best.stream == ALL
+                else f"{guess}proven: bound on the expected regret that covers these losses. "
+                "price: regret above that of the best algorithm without privacy."
+            ),
             "On the hardest losses of this kind and size, no algorithm with this budget has a "
             f"regret below {self.least:.3g}.",
         ]
@@ -209,22 +224,31 @@ class Ranking:
 
     def table(self) -> list[list[str]]:
         """The cells of the table, with headings."""
-        several = self._several
+        several, ratios = self._several, self.best.stream == ALL
         more = ["worst", "worst stream", "random expert"] if several else []
+        first = (
+            "expected regret" if not several else "typical ratio" if ratios else "typical regret"
+        )
         body = [
             [
                 row.label + ("" if row.trust else " (not private)"),
                 row.expected.words(),
                 *([row.worst.words(), row.worst_stream, f"{row.guess:.2f}"] if several else []),
-                "-" if row.proven is None else bound_words(row.proven),
-                f"{row.price:+.2f}" if row.trust and not np.isnan(row.price) else "",
+                *(
+                    []
+                    if ratios
+                    else [
+                        "-" if row.proven is None else bound_words(row.proven),
+                        f"{row.price:+.2f}" if row.trust and not np.isnan(row.price) else "",
+                    ]
+                ),
             ]
             for row in (*self.private, *self.open)
         ]
         if not several and not np.isnan(self.best.guess):
             body.append(["a random expert", f"{self.best.guess:.2f}", "", ""])
         return [
-            ["", "typical regret" if several else "expected regret", *more, "proven", "price"],
+            ["", first, *more, *([] if ratios else ["proven", "price"])],
             *body,
         ]
 
@@ -288,8 +312,11 @@ def choose(
     losses
         What is known of the losses: "never" (one expert is never wrong), "rarely" (it loses at most
         `best_loss`), "law" (they follow one law, independently at every client), "fixed" (they are
-        fixed in advance) or "reacting" (they may react to the plays). Or the data themselves, as an
-        environment or an array; such a choice is not covered by any certificate.
+        fixed in advance), "changing" (the best expert changes; regret is against the best sequence
+        of experts) or "reacting" (they may react to the plays). "unknown" asks which algorithm is
+        rarely far from the best one: its regret over that of the best private algorithm for the
+        stream. Or the data themselves, as an environment or an array; such a choice is not covered
+        by any certificate.
     clients, experts, horizon
         The size of the game. None: 10, 100 and 1024. Not with data.
     epsilon, delta
@@ -334,7 +361,7 @@ def choose(
         games, known, setting = {OWN: data}, "rarely" if best_loss else "fixed", data.setting
         words = f"On your data: {_size(setting)}"
     else:
-        kinds = {kind.id: kind for kind in KINDS}
+        kinds = {kind.id: kind for kind in (*KINDS, UNKNOWN)}
         if data not in kinds:
             raise InvalidValue(f"Unknown losses {data!r}; {nearest(str(data), kinds)}")
         asked = (clients or CLIENTS, experts or EXPERTS, horizon or HORIZON)
@@ -365,20 +392,22 @@ def choose(
         hint = "" if delta else " Many algorithms need a delta, such as delta = 1e-6."
         raise InvalidValue(f"No private algorithm fits.{hint} {' '.join(left_out.values())}")
     measured, guesses, last = _measured(entrants, games, seeds, progress)
+    if known == UNKNOWN.id:
+        floor = max(1.0, log(setting.experts) / (setting.clients * epsilon))
+        measured, guesses = as_ratios(entrants, games, measured, guesses, floor)
     rows = [
         replace(row, follows=games[OWN].expert_names[int(last[row.label].argmax())])
         if row.label in last
         else row
         for row in _ranked(entrants, games, measured, guesses)
     ]
-    least = unavoidable(known, setting, epsilon, delta) if usual else float("nan")
+    least = nan if not usual or known == UNKNOWN.id else unavoidable(known, setting, epsilon, delta)
     private = tuple(row for row in rows if row.trust is not None)
     shown = tuple(row for row in rows if row.trust is None)
-    looked = isinstance(data, Environment)
-    sharing = None
-    if usual and known != REACTING and setting.experts > 1:
-        sharing = break_even(setting.experts, setting.rounds, allowed(epsilon, delta, trust))
-    return Ranking(setting, question, private, shown, least, left_out, looked, sharing)
+    one_law = usual and known != REACTING and setting.experts > 1
+    affordable = allowed(epsilon, delta, trust)
+    sharing = break_even(setting.experts, setting.rounds, affordable) if one_law else None
+    return Ranking(setting, question, private, shown, least, left_out, OWN in games, sharing)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -483,13 +512,14 @@ def _changed(
         label += f", best_loss={best_loss:g}"
     interval = spec.traits.interval
     talks = candidate.talk == TALKS[0]  # in every round, and this cannot be changed
-    if candidate.private and every > 1 and interval not in names and talks:
+    often = interval not in names or candidate.name == "watched_selection"  # in short runs
+    if candidate.private and talks and every > 1 and often:
         return None
     if interval in names and candidate.private:
         own = getattr(spec, interval) or 1
         pause = min(max(own, every), setting.rounds)
-        if pause > 1:
-            changes[interval] = pause
+        changes[interval] = pause if pause > 1 else getattr(spec, interval)
+        if pause not in (1, getattr(type(spec)(), interval)):
             label += f", {interval}={pause}"
     return replace(candidate, label=label, spec=replace(spec, **changes))
 
@@ -536,14 +566,14 @@ def _measured(
         for seed in range(seeds):
             if progress is not None:
                 progress(name, number * seeds + seed, len(games) * seeds)
-            drawn = game if name == OWN else same_for_all(game, seed)
-            config = StudyConfig(name, drawn, entries, seeds=1, first_seed=seed)
-            for result in run_study(config, workers=1).results:
-                found.setdefault((result.label, name), []).append(result.final_regret)
+            changes = sum(compared(name, game))
+            for result in played(name, game, entries, seed):
+                regret = result.regret_with(changes)
+                found.setdefault((result.label, name), []).append(regret)
                 if name == OWN and result.following is not None:
                     last[result.label] = last.get(result.label, 0.0) + result.following.last
-                if {MEAN_EXPERT, BEST_EXPERT} <= set(result.comparators):
-                    above = result.comparators[MEAN_EXPERT] - result.comparators[BEST_EXPERT]
+                if MEAN_EXPERT in result.comparators:
+                    above = result.comparators[MEAN_EXPERT] - float(result.loss[-1]) + regret
                     guesses.setdefault(name, []).append(above)
     means = {name: float(np.mean(above)) for name, above in guesses.items()}
     return {key: Estimate.of(values) for key, values in found.items()}, means, last
@@ -557,6 +587,8 @@ def _ranked(
 ) -> list[Ranked]:
     open_labels = [c.label for c in entrants if c.trust is None]
     typical = [name for name in games if name in TYPICAL] or list(games)
+    if (GUESSING, ALL) in measured:
+        typical = [ALL]
     rows = []
     for candidate in entrants:
         if candidate.name == GUESSING:
@@ -585,11 +617,11 @@ def _ranked(
 def _proven(spec: AlgorithmSpec, games: Mapping[str, Environment]) -> float | None:
     """The largest bound over the games; None if one is not covered or the bound says nothing."""
     found = []
-    for game in games.values():
-        bound = spec.build(game.setting).in_game(game.traits).claims.regret_bound
-        if bound is None or not covered(bound, game) or bound.value >= game.setting.rounds:
+    for name, game in games.items():
+        bound = bound_on(name, game, spec)
+        if bound is None or bound >= game.setting.rounds:
             return None
-        found.append(bound.value)
+        found.append(bound)
     return max(found)
 
 
