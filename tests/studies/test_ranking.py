@@ -159,7 +159,11 @@ def test_who_knows_nothing_gets_what_is_rarely_far_from_the_best() -> None:
     found, _ = as_ratios(
         [Candidate(label, label, hr.Doubling(), "central", "") for label in paid],
         ("x", "y"),
-        {(k, s): Estimate(v, 0.1, 2) for k, vs in paid.items() for s, v in zip("xy", vs, strict=True)},
+        {
+            (k, s): Estimate(v, 0.1, 2)
+            for k, vs in paid.items()
+            for s, v in zip("xy", vs, strict=True)
+        },
         {"x": 8.0, "y": 40.0},
         least=4.0,
     )
