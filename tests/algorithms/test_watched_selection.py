@@ -76,6 +76,15 @@ def test_the_default_follows_trust_and_plays_without_being_named() -> None:
     assert hr.Private(epsilon=2.0) == hr.WatchedSelection(epsilon=2.0)
     local = hr.Private(trust="local").build(Setting(clients=3, experts=4, horizon=9))
     assert local.certificate.server.curve.stated() == pytest.approx((1.0, 1e-6))
+    for trust in ("central", "local"):
+        spec = hr.Private(trust=trust)
+        learner = hr.Learner.private(spec, clients=2, experts=3, horizon=4, source=SecureNoise())
+        learner.predict()
+        learner.observe(np.zeros((2, 3)))
+    with pytest.raises(Unsupported, match=r"no exact sampler.*trust='central' or trust='local'"):
+        hr.Learner.private(
+            hr.Private(trust="distributed"), clients=2, experts=3, horizon=4, source=SecureNoise()
+        )
     study = hr.run(np.zeros((9, 3, 4)), seeds=1)
     assert list(study) == [
         "private: watched_selection",

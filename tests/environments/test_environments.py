@@ -42,6 +42,7 @@ FILES = (
     "flu_combination",
     "flusight",
     "forecasts",
+    "hospital_shares",
     "hospitals",
     "movielens_genres",
     "recorded",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from io import StringIO
 from itertools import pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run, run_study
 from support.command import Command
 from support.played import run_one
+
+NOTHING_SENT: Any = SimpleNamespace(
+    exchanged=0, uploaded_scalars=0, uploaded_bytes=0, broadcast_scalars=0, broadcast_bytes=0
+)
 
 
 def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5) -> dict[str, float]:
@@ -97,6 +102,38 @@ def test_the_best_sequence_does_not_depend_on_blocks_or_pieces(
         assert [found[with_switches(s)] for s in (1, 2, 3)] == (value[1:].min(axis=1) / 2).tolist()
 
 
+@pytest.mark.parametrize("cache", [1, 40, 2**16])
+def test_segments_are_those_of_the_best_sequence(
+    cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their experts really lose what is said, and both columns add up to the totals."""
+    monkeypatch.setattr(module, "CACHE_ELEMENTS", cache)
+    rng, many = np.random.default_rng(cache), 0
+    for _ in range(20):
+        losses = rng.integers(0, 3, (41, 1, 3)) / 4
+        losses[: rng.integers(41), :, 0] /= 4
+        setting = Setting(1, 3, 41)
+        recorder = Recorder(setting, switches=(4,))
+        plays = rng.integers(0, 3, (41, 1))
+        for start in range(0, 41, 17):
+            part = losses[start : start + 17]
+            block = check(Block.of(part), setting, start, len(part))
+            recorder.rounds(start, block, plays[start : start + 17])
+        result = recorder.result("x", 0, NOTHING_SENT)
+        starts, experts = result.segments[:, :2].T.astype(int)
+        assert starts[0] == 0
+        assert (np.diff(starts) > 0).all()
+        many += len(starts) == 5
+        for row, end in zip(result.segments, [*starts[1:], 41], strict=True):
+            rounds = np.arange(int(row[0]), end)
+            assert row[2] == losses[rounds, 0, int(row[1])].sum()
+            assert row[3] == losses[rounds, 0, plays[rounds, 0]].sum()
+        assert result.segments[:, 2].sum() == result.comparators[with_switches(4)]
+        assert result.segments[:, 3].sum() == result.loss[-1]
+        assert len(experts) <= 5
+    assert many > 10
+
+
 def test_one_round_and_one_expert_have_comparators() -> None:
     assert set(_found(np.full((1, 1, 1), 0.5), (1, 7)).values()) == {0.5}
     assert _found(np.full((6, 2, 1), 0.5), (2,))["best with 2 switches"] == 3.0
@@ -140,17 +177,18 @@ def test_every_result_knows_the_comparators_of_its_own_losses() -> None:
     )
 
 
-def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, ...]] = []
-    honest = Recorder.__init__
-
-    def watched(self: Any, setting: Any, switches: Any = (), replay: Any = None) -> None:
-        asked.append(tuple(switches))
-        honest(self, setting, switches=switches, replay=replay)
-
-    monkeypatch.setattr(Recorder, "__init__", watched)
-    run_study(_config(seeds=1), workers=1)
-    assert asked == [(1, 3), (), (1, 3)]
+def test_all_algorithms_on_a_stream_have_its_segments() -> None:
+    study = run_study(_config(), workers=1)
+    for leader, hedge in zip(study.of("leader"), study.of("hedge"), strict=True):
+        assert len(leader.segments) > 1
+        assert (leader.segments[:, :3] == hedge.segments[:, :3]).all()
+        assert hedge.segments[:, 3].sum() == pytest.approx(hedge.loss[-1])
+    table = study.segment_table()
+    assert table[0] == ["regret in each segment", "leader", "hedge", "alone"]
+    assert table[-1][1] == f"{np.mean([r.regret_with(3) for r in study.of('leader')]):.2f}"
+    sums = np.array([row[1:] for row in table[1:-1]], float).sum(axis=0)
+    assert sums == pytest.approx(np.array(table[-1][1:], float), abs=0.03)
+    assert table[-1][0] in str(study)
 
 
 def test_an_adaptive_environment_has_comparators_for_each_algorithm() -> None:

@@ -164,6 +164,9 @@ def _print(study: Study) -> None:
     followed = study.following_table()
     if followed:
         OUT.print(from_cells("who was followed", followed, numbers=False))
+    segments = study.segment_table()
+    if segments:
+        OUT.print(from_cells("against the best sequence of experts", segments))
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)

@@ -82,6 +82,10 @@ class RunResult:
     lies in [final_regret, final_regret + regret_error].
 
     `following` says who followed what; it is None for points that are no weights.
+
+    `segments` has a row for each segment of the best sequence with most changes, if one is
+    compared: first round, expert, what the expert loses in it and what was paid, as means over
+    players.
     """
 
     label: str
@@ -100,6 +104,7 @@ class RunResult:
     figures: Mapping[str, np.ndarray] = field(default_factory=dict)
     regret_error: float = 0.0
     following: Following | None = None
+    segments: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
 
     @property
     def final_regret(self) -> float:
@@ -210,6 +215,7 @@ class Recorder(Sink):
             if self.switches
             else None
         )
+        self._charges: list[np.ndarray] = []  # of each round, where a sequence is compared
         self._replay, self._kept, self._seen = replay, list[Block](), 0
         self._loss: list[float] = []
         self._best: list[float] = []
@@ -290,6 +296,7 @@ class Recorder(Sink):
         self._totals = reached[-1]
         self._own = own if self._own is None else self._own + own
         if self._sequence is not None:
+            self._charges.append(_charged(self.family, block, plays))
             answered = block.answered(plays)
             self._sequence.add(-answered if self.family.gains else answered)
 
@@ -398,4 +405,15 @@ class Recorder(Sink):
             broadcast_bytes=counters.broadcast_bytes,
             comparators=self.comparators(),
             regret_error=error,
+            segments=self._segments(),
         )
+
+    def _segments(self) -> np.ndarray:
+        """The segments of the best sequence with most changes, and what was paid in them."""
+        if self._sequence is None:
+            return np.zeros((0, 4))
+        most = max(self.switches)
+        path = np.array(self._sequence.segments(most), float)
+        best = np.diff([*path[:, 2], self._sequence.total(most)]) / UNITS_PER_LOSS
+        paid = np.add.reduceat(np.concatenate(self._charges), path[:, 0].astype(int))
+        return np.column_stack([path[:, :2], best / self.players, paid / self.players])

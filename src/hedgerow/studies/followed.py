@@ -14,6 +14,7 @@ from hedgerow.evaluation.following import Following, joined
 from hedgerow.evaluation.recorder import RunResult
 
 SHOWN = 3  # experts that a line of text names
+SEGMENTS = 16  # of a sequence that are shown
 SHARES = ("share", "last")
 LEAST = 0.005  # the least share that it names
 
@@ -99,6 +100,38 @@ def followed_by(results: Sequence[RunResult], environment: Environment) -> Follo
         names[min(best)] if known and len(best) == 1 and not fresh else None,
         (hits[0], hits[1]) if known else None,
     )
+
+
+def segment_table(
+    results: Mapping[str, Sequence[RunResult]], environment: Environment
+) -> list[list[str]]:
+    """The regret of every label in each segment of the best sequence, mean over seeds.
+
+    Experts are named where all seeds have the same segments. Empty if no sequence was compared.
+    """
+    every = [one for of in results.values() for one in of]
+    sizes = [len(one.segments) for one in every]
+    if not sizes or min(sizes) < 2:
+        return []
+    shown = min(*sizes, SEGMENTS)
+    first = every[0].segments[:shown]
+    same = all(np.array_equal(one.segments[:shown, :2], first[:, :2]) for one in every)
+    names, parts = environment.expert_names, list[str]()
+    for number, (start, expert) in enumerate(first[:, :2].astype(int).tolist()):
+        when = float(np.mean([one.segments[number, 0] for one in every]))
+        parts.append(
+            f"from round {start}: {names[expert]}"
+            if same
+            else f"{number + 1}, from round {when:.0f}"
+        )
+    columns = []
+    for label, found in results.items():
+        lost = [one.segments[:, 3] - one.segments[:, 2] for one in found]
+        each = np.mean([regrets[:shown] for regrets in lost], axis=0)
+        total = np.mean([regrets.sum() for regrets in lost])
+        columns.append([label, *(f"{value:.2f}" for value in each), f"{total:.2f}"])
+    heads = ["regret in each segment", *parts, "in all"]
+    return list(map(list, zip(heads, *columns, strict=True)))
 
 
 def client_results(

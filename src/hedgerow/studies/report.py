@@ -74,6 +74,7 @@ def summary_of(study: Study) -> dict[str, Any]:
         "table": [["", *heads], *([row.label, *cells(row, columns)] for row in rows)],
         "comparators": comparator_table(study),
         "followed": {label: _followed(study, label) for label in study.algorithms},
+        "segments": study.segment_table(),
         "notes": study.notes(),
         "data_notes": study.data_notes(),
         "together": study.together_words(),
@@ -137,6 +138,7 @@ def fragment(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> str:
         _section("Regret over time", _regret(curves, colours)),
         _section("Who followed what", _following(summary)),
         _section("Results", _table(summary["table"])),
+        _section("Where the best expert changes", _segments(summary, colours)),
         _section("What else could have been followed", _comparators(summary)),
         _section("Clients", _clients(summary, colours)),
         _section("Notes", _bullets(_notes(summary))),
@@ -330,6 +332,29 @@ def _following(summary: Mapping[str, Any]) -> str:
     lines = [["", "at the end", "in all rounds", "best in hindsight"]]
     lines += [[label, *one["cells"]] for label, one in found.items()]
     return f'{"".join(bars)}<ul class="key">{key}</ul>{_table(lines, numbers=False)}'
+
+
+def _segments(summary: Mapping[str, Any], colours: Mapping[str, str]) -> str:
+    """The regret in each segment of the best sequence of experts, as bars; absent in old runs."""
+    lines = summary.get("segments")
+    if not lines:
+        return ""
+    (_, *labels), *rows, total = lines
+    most = max(1e-9, *(float(cell) for row in rows for cell in row[1:]))
+    panels = []
+    for name, *cells_ in rows:
+        bars = "".join(
+            f'<div class="row"><span>{_text(label)}</span><div class="bar">'
+            f'<i style="width: {max(0.0, 100 * float(cell) / most):.1f}%; '
+            f'background: {colours[label]}"></i></div><span>{cell}</span></div>'
+            for label, cell in zip(labels, cells_, strict=True)
+        )
+        panels.append(f'<div class="client"><h3>{_text(name)}</h3>{bars}</div>')
+    words = (
+        '<p class="quiet">Regret in each segment of the best sequence of experts, mean over seeds; '
+        "below 0: less was lost than by its expert.</p>"
+    )
+    return f'{words}<div class="clients">{"".join(panels)}</div>{_table([lines[0], total])}'
 
 
 def _table(lines: Sequence[Sequence[str]], numbers: bool = True) -> str:

@@ -158,10 +158,10 @@ def _task(
         Entrant(
             config.build(entry) if built is None else built[entry.label],
             entry.label,
-            config.comparator_switches if config.stream_of(index) == index else (),
+            config.comparator_switches,
             entry.alone,
         )
-        for index, entry in zip(indices, entries, strict=True)
+        for entry in entries
     ]
     size = len(seeds) if _on_accelerator(one.algorithm for one in entrants) else 1
     found = []

@@ -34,7 +34,13 @@ from hedgerow.evaluation.summary import (
 )
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import ALONE, Entry, StudyConfig
-from hedgerow.studies.followed import ClientResult, Followed, client_results, followed_by
+from hedgerow.studies.followed import (
+    ClientResult,
+    Followed,
+    client_results,
+    followed_by,
+    segment_table,
+)
 from hedgerow.studies.storage.results import Kept
 
 ROWS_SHOWN = 15
@@ -223,6 +229,13 @@ class Study:
         rows = [[label, *one.cells()] for label, one in found.items() if one is not None]
         return [list(FOLLOWING), *rows] if rows else []
 
+    def segment_table(self) -> list[list[str]]:
+        """The regret in each segment of the best sequence of experts, with headings.
+
+        Empty unless `comparator_switches` asks for a sequence; it is the one with most changes.
+        """
+        return segment_table(self._by_label, self.config.environment)
+
     def clients_of(self, label: str) -> list[ClientResult]:
         """The result of every client; its gain is known if the study has the label alone, too."""
         alone = self.of(label + ALONE) if label + ALONE in self.algorithms else []
@@ -391,6 +404,8 @@ class Study:
         lines = [*self.unit_lines(), *self.together_words(), *self.note_lines()]
         followed = self.following_table()
         who = [aligned(followed, left=True)] if followed else []
+        segments = self.segment_table()
+        who += [aligned(segments)] if segments else []
         return "\n".join([summary_text(self.summary()), *who, *lines, STAMP])
 
     def _repr_html_(self) -> str:

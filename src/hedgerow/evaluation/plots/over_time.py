@@ -45,6 +45,7 @@ class Line:
 
     `reach` is the most that one round can add to the regret. `error` is how much larger the regret
     may be (`RunResult.regret_error`). `dashed` lines are for clients that play by themselves.
+    `changes` are rounds in which the best sequence of experts changes, if all seeds have as many.
     """
 
     rounds: np.ndarray
@@ -53,16 +54,20 @@ class Line:
     reach: float = 1.0
     error: float = 0.0
     dashed: bool = False
+    changes: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, group: Sequence[RunResult], reach: float = 1.0) -> Line:
         error = max(run.regret_error for run in group)
         curves = np.stack([np.append(0.0, run.regret) for run in group])
-        rounds, mean = np.append(0, group[0].rounds), curves.mean(axis=0)
-        if len(group) == 1:
-            return cls(rounds, mean, None, reach, error)
-        spread = curves.std(axis=0, ddof=1) / np.sqrt(len(group))
-        return cls(rounds, mean, stdtrit(len(group) - 1, 0.975) * spread, reach, error)
+        rounds, mean, half = np.append(0, group[0].rounds), curves.mean(axis=0), None
+        if len(group) > 1:
+            spread = curves.std(axis=0, ddof=1) / np.sqrt(len(group))
+            half = stdtrit(len(group) - 1, 0.975) * spread
+        starts = [run.segments[1:, 0] for run in group]
+        alike = len({len(each) for each in starts}) == 1
+        changes = tuple(np.mean(starts, axis=0).tolist()) if alike else ()
+        return cls(rounds, mean, half, reach, error, changes=changes)
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
@@ -114,6 +119,8 @@ def panels(labels: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
 
 def _draw(axes: Axes, lines: Mapping[str, Line], colours: Sequence[str]) -> None:
     tidy(axes)
+    for change in sorted({change for line in lines.values() for change in line.changes}):
+        axes.axvline(change, color="0.85", linewidth=1, zorder=0)
     for (name, line), colour in zip(lines.items(), colours, strict=True):
         style = "--" if line.dashed else "-"
         axes.plot(line.rounds, line.mean, color=colour, linewidth=2, linestyle=style, label=name)

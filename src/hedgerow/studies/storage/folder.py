@@ -137,7 +137,8 @@ def write_study(
             curves.append(
                 pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values})
             )
-        other = ("label", "seed", "rounds", "loss", "regret", "comparators", "figures", "following")
+        other = ("label", "seed", "rounds", "loss", "regret", "comparators", "figures")
+        other += ("following", "segments")
         single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in other}
         single |= {f"comparator: {name}": loss for name, loss in r.comparators.items()}
         single |= {name: float(curve[-1]) for name, curve in r.figures.items()}
