@@ -18,7 +18,7 @@ def Private(  # noqa: N802
     (`hedgerow reproduce price-of-not-knowing`).
 
     * trust="central": `WatchedSelection`, which also follows a best expert that changes. It spends
-      no delta. If you know that changes are large and frequent, `SparseVector` is better.
+      no delta.
     * Without a trusted server, which sees only sums ("distributed") or noisy reports ("local"):
       `RunningLeader`. It does not follow changes; with trust="distributed" `WalkMeta` does.
 

@@ -209,11 +209,9 @@ class RunServer:
     ) -> Iterator[tuple[int, int, float]]:
         """All questions at an exchange: rounds, the other expert, and its lead less the allowance.
 
-        They begin with another expert in each exchange, so that none is always asked about first.
+        They begin with the expert after the one that is followed, so that none is always first.
         """
-        first = run.round // run.step
-        others = (first + np.arange(self.setting.experts)) % self.setting.experts
-        others = others[others != run.expert]
+        others = in_turn(np.arange(self.setting.experts), run.expert)
         for steps, lost in windows:
             rounds = steps * run.step
             margins = from_units(lost[run.expert] - lost[others])
@@ -349,9 +347,8 @@ class RunServer:
             self.plan.allowance(state.begun + now * step, length * step, state.doublings)
             for now, length in zip(at.tolist(), lengths.tolist(), strict=True)
         ]
-        leads = lost[:, state.expert, None] - lost - np.array(allowed)[:, None]
-        others = (((at + state.begun // step)[:, None]) + np.arange(experts)) % experts
-        margins = np.take_along_axis(leads, others, axis=1)[others != state.expert]
+        least = lost[:, state.expert] - allowed
+        margins = (least[:, None] - in_turn(lost, state.expert)).ravel()
         law, purpose = self.test.law, self.test.comparison.purpose
         drawn = noise.ahead(law, purpose, len(margins), self.test.query_scale)
         first = self.test.first_above(margins, state.noisy_threshold, drawn)
@@ -359,6 +356,15 @@ class RunServer:
             return int(at[first // (experts - 1)]) - done, state
         self.test.draw_queries(len(margins), noise)
         return 0, replace(state, round=state.round + len(losses) * step, losses=after)
+
+
+def in_turn(values: np.ndarray, expert: int) -> np.ndarray:
+    """The values of the other experts, from the next one on.
+
+    >>> in_turn(np.arange(5), 2)
+    array([3, 4, 0, 1])
+    """
+    return np.concatenate([values[..., expert + 1 :], values[..., :expert]], axis=-1)
 
 
 def message(run: Run) -> Watched:

@@ -320,7 +320,9 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
 
     `progress(stream, done, total)` counts streams times seeds.
     """
-    entrants, games = candidates(), streams()
+    used = {name for kind in KINDS for name in kind.streams}
+    entrants = candidates()
+    games = {name: game for name, game in streams().items() if name in used}
     entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
     regrets: dict[tuple[str, str], list[float]] = {}
     done, total = 0, len(games) * seeds
