@@ -157,7 +157,6 @@ def test_the_readme_advises_what_the_chart_names(table: dict[str, Any]) -> None:
     }
     (line,) = (line for line in lines if "one law" in line)
     assert set(re.findall(r"`(\w+)`", line)) & best["law", "central"], line
-    assert hr.ALGORITHMS.name_of(hr.Private()) in best["changing", "central"]
     for trust in ("distributed", "local"):
         assert hr.ALGORITHMS.name_of(hr.Private(trust=trust)) in best["fixed", trust]
 

@@ -187,6 +187,12 @@ KINDS = (
 )
 
 
+def charted() -> dict[str, Environment]:
+    """The streams of the chart."""
+    used = {name for kind in KINDS for name in kind.streams}
+    return {name: game for name, game in streams().items() if name in used}
+
+
 UNKNOWN = Kind(
     "unknown",
     "nothing is known of the losses",
@@ -320,9 +326,7 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
 
     `progress(stream, done, total)` counts streams times seeds.
     """
-    used = {name for kind in KINDS for name in kind.streams}
-    entrants = candidates()
-    games = {name: game for name, game in streams().items() if name in used}
+    entrants, games = candidates(), charted()
     entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
     regrets: dict[tuple[str, str], list[float]] = {}
     done, total = 0, len(games) * seeds

@@ -16,8 +16,8 @@ from hedgerow.studies.choose.candidates import (
     TALKS,
     TRUSTS,
     Row,
+    charted,
     choices,
-    streams,
 )
 from hedgerow.version import __version__
 
@@ -34,7 +34,7 @@ def document(rows: Sequence[Row], seeds: int) -> dict[str, Any]:
         "epsilon": EPSILON,
         "trusts": list(TRUSTS),
         "talks": list(TALKS),
-        "streams": {name: _stream(environment) for name, environment in streams().items()},
+        "streams": {name: _stream(environment) for name, environment in charted().items()},
         "kinds": [asdict(kind) for kind in KINDS],
         "rows": [_row(row) for row in rows],
         "choices": [asdict(choice) for choice in choices(rows)],
