@@ -91,6 +91,7 @@ def page_of(statement: Statement) -> Page:
         f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"
     )
     sections = [
+        Section("What is protected", (Text(unit),), True),
         Section(
             "In plain words",
             (
@@ -101,7 +102,6 @@ def page_of(statement: Statement) -> Page:
         ),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
         Section("How well an attack can do", _attacks(statement)),
-        Section("What is protected", (Text(unit),)),
         Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
         *(replace(section, wide=True, second=True) for section in _second(statement)),
     ]

@@ -142,6 +142,7 @@ def _account(account: Account) -> Html:
         terms(
             [
                 ("Data set", account.name),
+                ("Whose secret the budget is for", account.unit.words()),
                 (
                     "Spent by all studies",
                     joined(
@@ -150,7 +151,6 @@ def _account(account: Account) -> Html:
                         " full: no further study fits" if used >= 1 else "",
                     ),
                 ),
-                ("Unit of the budget", account.unit.words()),
             ]
         ),
         table("What was charged", ("study", "joined", "cost", "digest"), rows)
