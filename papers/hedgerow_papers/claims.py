@@ -71,7 +71,7 @@ COLUMNS = (
     "true as printed?",
     "under which epsilon",
     "ours",
-    "proof or counterexample",
+    "proof or counter&shy;example",
     "command",
 )
 
