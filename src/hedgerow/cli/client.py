@@ -142,13 +142,14 @@ def init(
     of 8 records in a round, part:0.001 a person who is declared to move the losses of a round by at
     most 0.001; with event,public=forecasts the rest of a record is secret.
     """
-    from hedgerow.core.validate import expect
+    from hedgerow.core.errors import InvalidValue
     from hedgerow.deployment.account import Account
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.manifest import decimal_of
 
     place = Home(home).place(data)
-    expect(decimal_of(budget) > 0, "--budget", budget, "> 0")
+    if not decimal_of(budget) > 0:
+        raise InvalidValue(f"Expected --budget={budget!r} > 0.")
     unit = _asked_unit() if unit is None else unit
     account = Account.make(place, name=data, epsilon=budget, delta=delta, unit=unit)
     document = {"data": data, "public_key": account.public_key, "folder": str(place)}

@@ -25,7 +25,6 @@ from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.messages import InvalidMessage, decode, encode
 from hedgerow.core.protocol import Algorithm, Context
-from hedgerow.core.validate import expect
 from hedgerow.deployment import veil, wire
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
@@ -668,7 +667,8 @@ def check_helpers(manifest: Manifest, known: Sequence[HelperKeys]) -> None:
 def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Manifest, bytes]:
     """Return the server's manifest and signature; refuse one that `server_key` did not sign."""
     known = bool(KEY.fullmatch(server_key.lower()))
-    expect(known, "the server's key", server_key[:80], "to be 64 hex digits")
+    if not known:
+        raise InvalidValue(f"Expected the server's key={server_key[:80]!r} to be 64 hex digits.")
     reply, made = None, 0
     while reply is None:
         if tries is not None and made >= tries:

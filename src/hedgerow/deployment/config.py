@@ -44,7 +44,7 @@ from typing import Any, get_type_hints
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.combination import PublicForecasts
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import at_least, expect, nearest, one_of, positive
+from hedgerow.core.validate import at_least, nearest, one_of, positive
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.helper_ledger import HelperKeys
 from hedgerow.deployment.loopback import is_loopback
@@ -127,17 +127,23 @@ class ServerOptions:
     log: str = "info"
 
     def __post_init__(self) -> None:
-        expect(0 <= self.port < 2**16, "port", self.port, "in [0, 65535]")
+        if not 0 <= self.port < 2**16:
+            raise InvalidValue(f"Expected port={self.port!r} in [0, 65535].")
         for name in ("lane", "queue"):
             at_least(name, getattr(self, name), 1)
         at_least("connections", self.connections, 0)
         for name in ("wait", "slow"):
             positive(name, getattr(self, name))
-        expect(self.close_after >= 0, "close_after", self.close_after, ">= 0")
+        if not self.close_after >= 0:
+            raise InvalidValue(f"Expected close_after={self.close_after!r} >= 0.")
         one_of(self, log=("debug", "info", "warning", "error"))
         host, _, port = self.operations.rpartition(":")
         fits = not self.operations or (bool(host) and port.isdecimal() and int(port) < 2**16)
-        expect(fits, "operations", self.operations, 'to be HOST:PORT, such as "127.0.0.1:9420"')
+        if not fits:
+            raise InvalidValue(
+                f"Expected operations={self.operations!r} to be HOST:PORT, such as "
+                '"127.0.0.1:9420".'
+            )
         if (self.certificate is None) != (self.certificate_key is None):
             raise InvalidValue("Give both certificate and certificate_key, or neither.")
         if self.client_ca is not None and self.certificate is None:
@@ -267,10 +273,12 @@ def from_table(
         raise InvalidValue(f"Expected [algorithm] to have a name; valid: {', '.join(ALGORITHMS)}.")
     text = {"title": table.get("title", title), "closing": table.get("closing", "wait")}
     for key, value in text.items():
-        expect(isinstance(value, str), key, value, "to be text")
+        if not isinstance(value, str):
+            raise InvalidValue(f"Expected {key}={value!r} to be text.")
     features = table.get("features", [])
     several = isinstance(features, list) and all(isinstance(one, str) for one in features)
-    expect(several, "features", features, "to be a list of texts")
+    if not several:
+        raise InvalidValue(f"Expected features={features!r} to be a list of texts.")
     options = server_options(table.get("server", {}), folder, environ)
     if options.close_after and not rule_of(text["closing"]).may_close:
         raise InvalidValue(
@@ -329,7 +337,8 @@ def server_options(
 def _read(variable: str, text: str, kind: Any) -> Any:
     """The value of a variable of the environment."""
     if kind is bool:
-        expect(text in ("true", "false"), variable, text, "to be true or false")
+        if text not in ("true", "false"):
+            raise InvalidValue(f"Expected {variable}={text!r} to be true or false.")
         return text == "true"
     try:
         return kind(text) if kind in (int, float) else text

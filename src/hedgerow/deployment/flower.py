@@ -24,7 +24,6 @@ from hedgerow.core.certificate import Guarantee
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.extras import needs
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.validate import expect
 from hedgerow.deployment import wire
 from hedgerow.deployment.account import Account, study_folder
 from hedgerow.deployment.client import StudyClient
@@ -111,7 +110,10 @@ class Place:
     def ledger(self) -> Path:
         """The folder of the ledger of the study."""
         known = bool(KEY.fullmatch(self.study.lower()))
-        expect(known, "study", self.study[:80], "to be the digest of a manifest, 64 hex digits")
+        if not known:
+            raise InvalidValue(
+                f"Expected study={self.study[:80]!r} to be the digest of a manifest, 64 hex digits."
+            )
         return study_folder(self.account, bytes.fromhex(self.study))
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import platformdirs
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import expect
 from hedgerow.deployment import client_ledger
 from hedgerow.deployment.account import CHARGED, FILE, STUDIES, Account
 from hedgerow.deployment.client import StudyClient
@@ -89,8 +88,10 @@ class Home:
 
     def place(self, data: str) -> Path:
         """The folder of a data set."""
-        rule = "to be a name of letters, digits, '.', '_' and '-'"
-        expect(bool(_NAME.fullmatch(data)), "data", data, rule)
+        if not _NAME.fullmatch(data):
+            raise InvalidValue(
+                f"Expected data={data!r} to be a name of letters, digits, '.', '_' and '-'."
+            )
         return self.folder / data
 
     def account(self, data: str) -> Account:

@@ -27,7 +27,6 @@ from hedgerow.core.losses import Family
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import LOSSES, Setting
-from hedgerow.core.validate import expect
 from hedgerow.deployment import veil
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.keys import fingerprint, signed_by
@@ -58,7 +57,7 @@ EXPERIMENTAL = "experimental: not yet reviewed by outside cryptographers"
 NOT_PRIVATE = "not private: the noise comes from a seed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{64}")
-_BOX, _BOX_RULE = re.compile(f"[0-9a-f]{{{veil.PUBLIC}}}"), f"to be {veil.PUBLIC} hex digits"
+_BOX = re.compile(f"[0-9a-f]{{{veil.PUBLIC}}}")
 
 
 class ManifestRefused(HedgerowError):
@@ -361,47 +360,73 @@ def canonical(table: Any) -> bytes:
 
 def _check_form(manifest: Manifest) -> None:
     """Refuse a manifest whose entries have wrong types or names."""
-    expect(bool(manifest.title.strip()), "title", manifest.title, "to say what the study is about")
-    expect(
-        len(manifest.title) <= 200 and manifest.title.isprintable(),
-        "title",
-        manifest.title[:200],
-        "to be one line of at most 200 characters",
-    )
+    if not manifest.title.strip():
+        raise InvalidValue(f"Expected title={manifest.title!r} to say what the study is about.")
+    if len(manifest.title) > 200 or not manifest.title.isprintable():
+        raise InvalidValue(
+            f"Expected title={manifest.title[:200]!r} to be one line of at most 200 characters."
+        )
     tables = (manifest.choices, manifest.setting, manifest.roster, manifest.resolved)
     for kind in (*tables, manifest.aggregation):
-        expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
+        if not isinstance(kind, dict):
+            raise InvalidValue(f"Expected table={type(kind).__name__!r} to be a JSON object.")
+    _check_setting(manifest)
+    for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
+        given = getattr(manifest, name)
+        if type(given) is not kind:
+            raise InvalidValue(f"Expected {name}={given!r} to be of type {kind.__name__}.")
+    _check_parties(manifest)
+    able = [feature.value for feature in PLAYED]
+    for name in manifest.features:
+        if name not in able:
+            raise InvalidValue(f"Expected feature={name!r} in {able}.")
+    if manifest.features != tuple(sorted(set(manifest.features))):
+        raise InvalidValue(
+            f"Expected features={manifest.features!r} to be sorted, with each feature once."
+        )
+    seed = manifest.seed
+    whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
+    if seed is not None and not whole:
+        raise InvalidValue(f"Expected seed={seed!r} to be None or a whole number >= 0.")
+    rule_of(manifest.closing)
+
+
+def _check_setting(manifest: Manifest) -> None:
+    """Refuse other entries of the setting, names that a page cannot show, and an unfit file."""
     needed = {"experts", "horizon"}
-    expect(
-        needed <= set(manifest.setting) <= {*needed, "deciders", "family", "names", "file"},
-        "setting",
-        sorted(manifest.setting),
-        f"to have {sorted(needed)}, and nothing else but deciders, family, names and file",
-    )
+    if not needed <= set(manifest.setting) <= {*needed, "deciders", "family", "names", "file"}:
+        raise InvalidValue(
+            f"Expected setting={sorted(manifest.setting)!r} to have {sorted(needed)}, and nothing "
+            "else but deciders, family, names and file."
+        )
     names = manifest.setting.get("names")
     if names is not None:
-        expect(isinstance(names, list), "names", type(names).__name__, "to be a list")
+        if not isinstance(names, list):
+            raise InvalidValue(f"Expected names={type(names).__name__!r} to be a list.")
         wrong = unfit_names(names)
-        fits = not wrong and len(names) == manifest.setting["experts"]
-        expect(fits, "names", wrong or len(names), "to be one short, different text per expert")
+        if wrong or len(names) != manifest.setting["experts"]:
+            raise InvalidValue(
+                f"Expected names={wrong or len(names)!r} to be one short, different text per "
+                "expert."
+            )
     if "file" in manifest.setting:
         form = FileForm.read(manifest.setting["file"])
         form.check(names, isinstance(manifest.family, PublicForecasts), manifest.plays)
-    for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
-        given = getattr(manifest, name)
-        expect(type(given) is kind, name, given, f"to be of type {kind.__name__}")
-    expect(len(manifest.roster) >= 1, "clients", manifest.roster, "to name at least one client")
+
+
+def _check_parties(manifest: Manifest) -> None:
+    """Refuse unfit names and keys, and a key that two parties have."""
+    if not manifest.roster:
+        raise InvalidValue(f"Expected clients={manifest.roster!r} to name at least one client.")
     for name, key in manifest.roster.items():
-        expect(
-            bool(_NAME.fullmatch(name)),
-            "client",
-            name[:80],
-            "to be a name of letters, digits, '.', '_' and '-'",
-        )
-        expect(bool(KEY.fullmatch(key)), f"the key of {name}", key[:80], "to be 64 hex digits")
-    expect(
-        bool(KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "to be 64 hex digits"
-    )
+        if not _NAME.fullmatch(name):
+            raise InvalidValue(
+                f"Expected client={name[:80]!r} to be a name of letters, digits, '.', '_' and '-'."
+            )
+        if not KEY.fullmatch(key):
+            raise InvalidValue(f"Expected the key of {name}={key[:80]!r} to be 64 hex digits.")
+    if not KEY.fullmatch(manifest.server):
+        raise InvalidValue(f"Expected server={manifest.server[:80]!r} to be 64 hex digits.")
     _check_sealing(manifest)
     _check_aggregation(manifest)
     keys = [manifest.server, *manifest.roster.values()]
@@ -410,29 +435,26 @@ def _check_form(manifest: Manifest) -> None:
     for key, times in Counter(keys).items():
         if times > 1:
             raise InvalidValue(f"Two parties have the same key, {key[:64]}. Each makes its own.")
-    able = [feature.value for feature in PLAYED]
-    for name in manifest.features:
-        expect(name in able, "feature", name, f"in {able}")
-    rule = "to be sorted, with each feature once"
-    once = tuple(sorted(set(manifest.features)))
-    expect(manifest.features == once, "features", manifest.features, rule)
-    seed = manifest.seed
-    whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
-    expect(seed is None or whole, "seed", seed, "to be None or a whole number >= 0")
-    rule_of(manifest.closing)
 
 
 def _check_sealing(manifest: Manifest) -> None:
     """Refuse another way of sealing, or a key of another length; nothing is negotiated."""
     sealing, protocol = manifest.sealing, manifest.protocol
-    expect(isinstance(sealing, dict), "sealing", type(sealing).__name__, "to be a JSON object")
+    if not isinstance(sealing, dict):
+        raise InvalidValue(f"Expected sealing={type(sealing).__name__!r} to be a JSON object.")
     if protocol < SEALED:
-        expect(not sealing, "sealing", sealing, f"to be empty in protocol {protocol}")
+        if sealing:
+            raise InvalidValue(f"Expected sealing={sealing!r} to be empty in protocol {protocol}.")
         return
-    expect(set(sealing) == {"suite", "server"}, "sealing", sorted(sealing), "to be a suite, a key")
-    expect(sealing["suite"] == veil.SUITE, "suite", sealing["suite"], f"to be {veil.SUITE!r}")
-    fits = bool(_BOX.fullmatch(sealing["server"]))
-    expect(fits, "the server's key for sealing", sealing["server"][:80], _BOX_RULE)
+    if set(sealing) != {"suite", "server"}:
+        raise InvalidValue(f"Expected sealing={sorted(sealing)!r} to be a suite, a key.")
+    if sealing["suite"] != veil.SUITE:
+        raise InvalidValue(f"Expected suite={sealing['suite']!r} to be {veil.SUITE!r}.")
+    if not _BOX.fullmatch(sealing["server"]):
+        raise InvalidValue(
+            f"Expected the server's key for sealing={sealing['server'][:80]!r} to be "
+            f"{veil.PUBLIC} hex digits."
+        )
 
 
 def _check_aggregation(manifest: Manifest) -> None:

@@ -25,7 +25,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
-from hedgerow.core.validate import at_least, check_budget, expect, nearest
+from hedgerow.core.validate import at_least, check_budget, nearest
 from hedgerow.environments.hard.columns import MOST_USED
 from hedgerow.environments.hard.lower_bounds import (
     coin_regret,
@@ -349,15 +349,15 @@ def choose(
     check_budget(epsilon, delta)
     at_least("seeds", seeds, 1)
     at_least("every", every, 1)
-    expect(trust in TRUSTS, "trust", trust, f"in {TRUSTS}")
-    expect(0 <= gaps < 1, "gaps", gaps, "in [0, 1)")
+    _check(trust, gaps)
     data = RecordedArray(losses) if isinstance(losses, np.ndarray) else losses
     if isinstance(data, Environment):
         if (clients, experts, horizon) != (None, None, None):
             raise InvalidValue(
                 "Give clients, experts and horizon only without data: the data have a size."
             )
-        expect(gaps == 0, "gaps", gaps, "to be 0 with data, which show their gaps")
+        if gaps != 0:
+            raise InvalidValue(f"Expected gaps={gaps!r} to be 0 with data, which show their gaps.")
         games, known, setting = {OWN: data}, "rarely" if best_loss else "fixed", data.setting
         words = f"On your data: {_size(setting)}"
     else:
@@ -408,6 +408,13 @@ def choose(
     affordable = allowed(epsilon, delta, trust)
     sharing = break_even(setting.experts, setting.rounds, affordable) if one_law else None
     return Ranking(setting, question, private, shown, least, left_out, OWN in games, sharing)
+
+
+def _check(trust: str, gaps: float) -> None:
+    if trust not in TRUSTS:
+        raise InvalidValue(f"Expected trust={trust!r} in {TRUSTS}.")
+    if not 0 <= gaps < 1:
+        raise InvalidValue(f"Expected gaps={gaps!r} in [0, 1).")
 
 
 def _listed(names: Sequence[str]) -> str:
