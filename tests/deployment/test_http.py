@@ -18,8 +18,10 @@ import uvicorn
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import http_client, wire
 from hedgerow.deployment.database import LedgerFailed
+from hedgerow.deployment.desk import Desk
 from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
-from hedgerow.deployment.http_server import LINGER, Limits, Tls, listen, protocol
+from hedgerow.deployment.http_connection import LINGER, protocol
+from hedgerow.deployment.http_server import Limits, Tls, listen
 from hedgerow.deployment.learner import NoReply
 from hedgerow.deployment.pages.live import live_page
 from support.proxy import connect_proxy, make_certificates
@@ -343,7 +345,8 @@ def test_a_slow_client_gets_its_whole_last_answer(caplog: pytest.LogCaptureFixtu
         await send({"type": "http.response.body", "body": bytes(size)})
 
     options: dict[str, Any] = {"log_level": "error", "lifespan": "off"}
-    server = uvicorn.Server(uvicorn.Config(answer, http=protocol(Limits(2**20)), **options))
+    quiet = Desk(lambda: pytest.fail("no study is opened"), Limits(2**20))
+    server = uvicorn.Server(uvicorn.Config(answer, http=protocol(quiet), **options))
     with listen("127.0.0.1", 0) as listening:
         serving = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         serving.start()
@@ -391,3 +394,53 @@ def test_the_health_check_of_an_old_copy_fails(
         assert b"this ledger is an old copy" in one.ask("GET", "/readyz")[2]
     said = [getattr(record, "facts", {}).get("because") for record in caplog.records]
     assert [text for text in said if text and "old copy" in text]
+
+
+BODY = b"what?"
+USUAL = b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n" + BODY
+WAYS = {
+    "whole": [USUAL],
+    "in parts": [USUAL[:30], USUAL[30:60], USUAL[60:]],
+    "two in one packet": [USUAL + USUAL],
+    "one and a half": [USUAL + USUAL[:40], USUAL[40:]],
+    "with another header": [USUAL.replace(b"Host", b"X-Other: b\r\nHost")],
+    "another header and then as usual": [USUAL.replace(b"Host", b"Cookie: b\r\nHost"), USUAL],
+    "in chunks": [
+        b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhat?\r\n0\r\n\r\n"
+    ],
+    "closed after it": [USUAL.replace(b"Host", b"Connection: close\r\nHost")],
+}
+WRONG = {
+    "two lengths": USUAL.replace(b"Host", b"Content-Length: 4\r\nHost"),
+    "a length and chunks": USUAL.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost"),
+    "a space before the colon": USUAL.replace(b"Host:", b"Host :"),
+    "no host": USUAL.replace(b"Host: a\r\n", b""),
+    "a negative length": USUAL.replace(b": 5", b": -5"),
+}
+
+
+def test_every_way_to_write_a_message_is_read_alike(tmp_path: Path) -> None:
+    """The short way for usual messages takes nothing that the parser of HTTP would refuse."""
+    refusal = wire.pack_refusal(
+        wire.Code.FORM, "These bytes are not a message that is expected here."
+    )
+    with served(tmp_path) as one:
+        for name, packets in WAYS.items():
+            wanted = b"".join(packets).count(BODY)
+            with socket.create_connection(("127.0.0.1", one.port), 10) as connection:
+                got = b""
+                for packet in packets:
+                    connection.sendall(packet)
+                    time.sleep(0.02)
+                while got.count(refusal) < wanted:
+                    found = connection.recv(4096)
+                    assert found, (name, got)
+                    got += found
+                assert got.count(b"HTTP/1.1 400") == wanted, name
+        for name, packet in WRONG.items():
+            with socket.create_connection(("127.0.0.1", one.port), 10) as connection:
+                connection.sendall(packet)
+                got = b"".join(iter(lambda: connection.recv(4096), b""))
+                assert got.startswith(b"HTTP/1.1 4"), name
+                assert refusal not in got, name
+        assert one.ask("GET", "/healthz")[0] == 200

@@ -187,6 +187,8 @@ class Desk:
         """Whether the ledger is an old copy, with which the study cannot go on."""
         self._lanes: OrderedDict[tuple[str, int], deque[_Request]] = OrderedDict()
         self._queued: Counter[str] = Counter()  # by address
+        self.queued = 0
+        """How many requests wait to be taken."""
         self._due = asyncio.Event()  # what is queued is taken now
         self._later: asyncio.TimerHandle | None = None
         self._missing = 0  # uploads that the open exchange still needs
@@ -203,11 +205,6 @@ class Desk:
     def ready(self) -> bool:
         """Whether requests are taken."""
         return self._study is not None and self.fatal is None and not self._stopping
-
-    @property
-    def queued(self) -> int:
-        """How many requests wait to be taken."""
-        return self._queued.total()
 
     @property
     def waiting(self) -> int:
@@ -269,7 +266,7 @@ class Desk:
             return TOO_MANY
         if 2 * self._queued[address] >= self.limits.queue:  # the other half is for the others
             return TOO_MANY
-        if self._queued.total() >= self.limits.queue:
+        if self.queued >= self.limits.queue:
             return STOPPING
         if lane is None:
             lane = self._lanes[address, client] = deque()
@@ -277,6 +274,7 @@ class Desk:
         reply: asyncio.Future[Settled] = loop.create_future()
         lane.append(_Request(data, client, reply))
         self._queued[address] += 1
+        self.queued += 1
         self._urgent |= client == ANYBODY or data[:1] != Upload.kind
         self._take_soon()
         timer = loop.call_later(self.limits.wait, _settle, reply, AGAIN)
@@ -285,6 +283,17 @@ class Desk:
         finally:
             timer.cancel()
         return found if isinstance(found, Reply) else Reply(200, found.reply(client))
+
+    async def take(self, address: str, data: bytes) -> Reply:
+        """`ask`, counted for `/metrics`."""
+        self.counts.bytes_in += len(data)
+        return self.counted(await self.ask(address, data))
+
+    def counted(self, reply: Reply) -> Reply:
+        """A reply that leaves now."""
+        self.counts.replies[reply.status] += 1
+        self.counts.bytes_out += len(reply.data)
+        return reply
 
     async def manifest(self) -> Reply:
         """The signed manifest."""
@@ -339,6 +348,7 @@ class Desk:
             lane, address = self._lanes[name], name[0]
             found.append(lane.popleft())
             self._queued[address] -= 1
+            self.queued -= 1
             if not self._queued[address]:
                 del self._queued[address]
             if lane:
@@ -489,6 +499,7 @@ class Desk:
         rest = [request for lane in self._lanes.values() for request in lane]
         self._lanes.clear()
         self._queued.clear()
+        self.queued = 0
         for request in [*batch, *rest]:
             _settle(request.reply, STOPPING)
         self.stop()

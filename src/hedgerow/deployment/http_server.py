@@ -13,7 +13,6 @@ import socket
 import ssl
 import threading
 from asyncio import sslproto
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,30 +26,24 @@ from hedgerow.core.extras import needs
 from hedgerow.deployment import metrics
 from hedgerow.deployment.database import FATAL
 from hedgerow.deployment.desk import Desk, Limits, refused
-from hedgerow.deployment.http_client import MEDIA, MESSAGES
+from hedgerow.deployment.http_client import MESSAGES
+from hedgerow.deployment.http_connection import fields_of, protocol
 from hedgerow.deployment.logs import log, log_error
 from hedgerow.deployment.pages.html import SAFE
 from hedgerow.deployment.wire import Code
 
 with needs("deploy"):
-    import h11
     import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PLAIN = "text/plain; charset=utf-8"
-CLOSE, RETRY = (b"connection", b"close"), (b"retry-after", b"1")
-TYPE = (b"content-type", MEDIA.encode())
-HEADERS = 16384
-"""The most bytes of the head of a request."""
+CLOSE = (b"connection", b"close")
 TLS_BUFFER = 2**14
 """Bytes that a TLS connection may read at once; a record of TLS has as many."""
 WARNED = 14
 """Days before the end of a certificate when warnings begin."""
-LINGER = 0.5
-"""Seconds that a connection stays after its last bytes."""
 QUIET: dict[str, Any] = {
     "ws": "none",
     "log_config": None,
@@ -96,7 +89,7 @@ async def _body(scope: Any, receive: Any, limits: Limits) -> bytes:
 
 
 class _Messages:
-    """Takes messages before they reach the application, which saves a third of their time."""
+    """Takes messages that came in parts or with other headers, before the application does."""
 
     def __init__(self, app: Any, desk: Desk) -> None:
         self._app, self._desk = app, desk
@@ -108,16 +101,10 @@ class _Messages:
         desk, headers = self._desk, list[tuple[bytes, bytes]]()
         try:
             data = await _body(scope, receive, desk.limits)
-            desk.counts.bytes_in += len(data)
-            reply = await desk.ask(scope["client"][0] if scope["client"] else "", data)
+            reply = await desk.take(scope["client"][0] if scope["client"] else "", data)
         except _Cut as cut:
-            reply, headers = cut.reply, [CLOSE]
-        if reply.status in (429, 503):
-            headers.append(RETRY)
-        if reply.data:
-            headers += (b"content-length", b"%d" % len(reply.data)), TYPE
-        desk.counts.replies[reply.status] += 1
-        desk.counts.bytes_out += len(reply.data)
+            reply, headers = desk.counted(cut.reply), [CLOSE]
+        headers += fields_of(reply)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.data})
 
@@ -179,86 +166,6 @@ def for_operators(app: Starlette, desk: Desk) -> None:
 
 def _text(status: int, text: str, media: str = PLAIN) -> Response:
     return Response(text + "\n", status, SAFE, media)
-
-
-class _Joined(h11.Connection):
-    """Writes the head of an answer together with its body: one packet, one wake at the client."""
-
-    _head = b""
-
-    def send(self, event: h11.Event) -> Any:
-        data: bytes = super().send(event) or b""
-        if isinstance(event, h11.Response):
-            self._head = data
-            return b""
-        head, self._head = self._head, b""
-        return head + data
-
-
-def protocol(limits: Limits) -> type[H11Protocol]:
-    """HTTP/1.1 that cuts off slow headers and limits the connections of one address."""
-    of_address: Counter[str] = Counter()
-
-    class Patient(H11Protocol):
-        timer: asyncio.TimerHandle | None = None
-        address = ""
-        ended = False
-
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.conn = _Joined(h11.SERVER, HEADERS)
-
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            self.address = self.client[0] if self.client else ""
-            of_address[self.address] += 1
-            if of_address[self.address] > limits.connections:
-                transport.abort()
-            else:
-                self.expect_headers(True)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self.expect_headers(False)
-            self.ended = True
-            of_address[self.address] -= 1
-            if not of_address[self.address]:
-                del of_address[self.address]
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self.expect_headers(self.conn.their_state is h11.IDLE)
-
-        def shutdown(self) -> None:
-            super().shutdown()
-            self.let_go()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self.let_go()
-
-        def let_go(self) -> None:
-            """End a closing connection soon: an idle client does not confirm the end of TLS."""
-            if self.transport.is_closing():
-                self.loop.call_later(LINGER, self.end)
-
-        def end(self) -> None:
-            """End a closing connection, but not while a slow client still reads its answer."""
-            if self.ended:  # then a transport of TLS cannot say what it still holds
-                return
-            if self.transport.get_write_buffer_size():
-                self.let_go()
-            else:
-                self.transport.abort()
-
-        def expect_headers(self, incomplete: bool) -> None:
-            if incomplete and self.timer is None:
-                self.timer = self.loop.call_later(limits.slow, self.transport.abort)
-            elif not incomplete and self.timer is not None:
-                self.timer.cancel()
-                self.timer = None
-
-    return Patient
 
 
 class _Beside(uvicorn.Server):
@@ -443,7 +350,7 @@ def make_server(
     try:
         config = uvicorn.Config(
             _Messages(app, desk),
-            http=protocol(desk.limits),
+            http=protocol(desk),
             lifespan="on",
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,

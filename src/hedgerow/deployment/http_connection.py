@@ -1,0 +1,185 @@
+"""Connections of the study server: HTTP/1.1 with limits, and a short way for messages."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
+
+from hedgerow.core.extras import needs
+from hedgerow.deployment.desk import Desk, Reply
+from hedgerow.deployment.http_client import MEDIA, MESSAGES
+
+with needs("deploy"):
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADERS = 16384
+"""The most bytes of the head of a request."""
+LINGER = 0.5
+"""Seconds that a connection stays after its last bytes."""
+STATUS_LINE = {
+    int(status): b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
+}
+_RETRY, _TYPE = (b"retry-after", b"1"), (b"content-type", MEDIA.encode())
+_PLAIN = re.compile(
+    b"POST %b HTTP/1\\.1\r\n"
+    % MESSAGES.encode()
+    + rb"((?:(?:host|accept|accept-encoding|user-agent|content-type|content-length): "
+    rb"[!-~ ]*\r\n)+)\r\n",
+    re.IGNORECASE,
+)
+_ONCE = re.compile(rb"(?:^|\n)(host|content-length): ([!-~ ]+)\r", re.IGNORECASE)
+
+
+def fields_of(reply: Reply) -> list[tuple[bytes, bytes]]:
+    """The header fields of a reply to a message."""
+    retry = [_RETRY] if reply.status in (429, 503) else []
+    return [*retry, (b"content-length", b"%d" % len(reply.data)), _TYPE] if reply.data else retry
+
+
+def _plain(data: bytes, most: int) -> int | None:
+    """The length of the body, if these bytes are one whole message with headers as usual."""
+    end = data.find(b"\r\n\r\n", 0, 1024) + 4
+    length = _length(data[:end]) if end > 3 else None
+    return length if length is not None and length <= most and end + length == len(data) else None
+
+
+@lru_cache(maxsize=1024)
+def _length(head: bytes) -> int | None:
+    """The length that the head of a message states; None: it says something else as well."""
+    found = _PLAIN.fullmatch(head)
+    fields = [(name.lower(), value) for name, value in _ONCE.findall(found[1])] if found else []
+    if sorted(name for name, _ in fields) != [b"content-length", b"host"]:
+        return None
+    length = dict(fields)[b"content-length"]
+    return int(length) if length.isdigit() and len(length) < 10 else None
+
+
+class _Joined(h11.Connection):
+    """Writes the head of an answer together with its body: one packet, one wake at the client."""
+
+    _head = b""
+
+    def send(self, event: h11.Event) -> Any:
+        data: bytes = super().send(event) or b""
+        if isinstance(event, h11.Response):
+            self._head = data
+            return b""
+        head, self._head = self._head, b""
+        return head + data
+
+
+def protocol(desk: Desk) -> type[H11Protocol]:
+    """HTTP/1.1 that cuts off slow headers and limits the connections of one address.
+
+    A message that comes whole, with the few headers that our clients send, is taken at once. All
+    other bytes are read by h11.
+    """
+    of_address: Counter[str] = Counter()
+    limits = desk.limits
+
+    class Patient(H11Protocol):
+        timer: asyncio.TimerHandle | None = None
+        address = ""
+        ended = False
+        parsing = False  # h11 has bytes of a request that is not answered yet
+        answering: asyncio.Task[None] | None = None  # a message that was taken at once
+        last = False  # close after the answer
+        later = b""  # what came before it was answered
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.conn = _Joined(h11.SERVER, HEADERS)
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.address = self.client[0] if self.client else ""
+            of_address[self.address] += 1
+            if of_address[self.address] > limits.connections:
+                transport.abort()
+            else:
+                self.expect_headers(True)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.expect_headers(False)
+            self.ended = True
+            if self.answering is not None:
+                self.answering.cancel()
+            of_address[self.address] -= 1
+            if not of_address[self.address]:
+                del of_address[self.address]
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self.answering is not None:  # the next request follows before the answer
+                self.later += data
+                self.transport.pause_reading()
+                return
+            length = None if self.parsing else _plain(data, limits.body)
+            if length is None:
+                self.parsing = True
+                super().data_received(data)
+                self.expect_headers(self.conn.their_state is h11.IDLE)
+                return
+            self._unset_keepalive_if_required()
+            self.expect_headers(False)
+            self.answering = self.loop.create_task(self.answer(data[len(data) - length :]))
+            self.tasks.add(self.answering)
+
+        async def answer(self, data: bytes) -> None:
+            task, reply = self.answering, await desk.take(self.address, data)
+            self.tasks.discard(task)
+            fields = b"".join(b"%b: %b\r\n" % field for field in fields_of(reply))
+            end = b"connection: close\r\n\r\n" if self.last else b"\r\n"
+            self.transport.write(STATUS_LINE[reply.status] + fields + end + reply.data)
+            self.answering, later, self.later = None, self.later, b""
+            if self.last:
+                self.transport.close()
+                self.let_go()
+                return
+            self.server_state.total_requests += 1
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+            if later:
+                self.transport.resume_reading()
+                self.data_received(later)
+
+        def shutdown(self) -> None:
+            if self.answering is not None:
+                self.last = True
+                return
+            super().shutdown()
+            self.let_go()
+
+        def on_response_complete(self) -> None:
+            self.parsing = bool(self.conn.trailing_data[0])
+            super().on_response_complete()
+            self.let_go()
+
+        def let_go(self) -> None:
+            """End a closing connection soon: an idle client does not confirm the end of TLS."""
+            if self.transport.is_closing():
+                self.loop.call_later(LINGER, self.end)
+
+        def end(self) -> None:
+            """End a closing connection, but not while a slow client still reads its answer."""
+            if self.ended:  # then a transport of TLS cannot say what it still holds
+                return
+            if self.transport.get_write_buffer_size():
+                self.let_go()
+            else:
+                self.transport.abort()
+
+        def expect_headers(self, incomplete: bool) -> None:
+            if incomplete and self.timer is None:
+                self.timer = self.loop.call_later(limits.slow, self.transport.abort)
+            elif not incomplete and self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+
+    return Patient
