@@ -353,6 +353,11 @@ def test_commands_of_a_client(
         "Expected 'x' to be a decimal"
         in hedgerow("client", "init", "--data", "b", "--budget", "x").err
     )
+    silent = hedgerow("client", "init", "--data", "b", "--budget", "2")  # there is nobody to ask
+    assert (silent.code, "Say whose secret the budget is for: --unit event" in silent.err) == (
+        2,
+        True,
+    )
     assert "No data set has joined a study" in hedgerow("client", "run").err
     with served(tmp_path / "study", clients=1, seed=None) as one:
         url, key = f"http://{one.host}", one.study.manifest.server
