@@ -11,6 +11,8 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.core.block import ABSENT
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.following import Following
 from support.command import Command
 from support.paths import EXAMPLES
@@ -114,3 +116,34 @@ def test_following_is_equal_by_its_arrays() -> None:
     one = Following(np.array([1.0]), np.array([1.0]), best=0)
     assert one == Following(np.array([1.0]), np.array([1.0]), best=0)
     assert one != Following(np.array([0.5]), np.array([1.0]), best=0)
+
+
+def test_a_model_has_weights_by_feature(tmp_path: Path) -> None:
+    """The last weights of the clients, in tables, JSON and the page; read again from the folder."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{t},{c},{a:.4f},{d:.4f},{1 if 2 * a > d else -1}"
+        for t in range(30)
+        for c in ("north", "south")
+        for a, d in [rng.uniform(-0.5, 0.5, 2)]
+    ]
+    file = tmp_path / "examples.csv"
+    file.write_text("\n".join(["round,client,age,dose,label", *rows]), encoding="utf-8")
+    game, spec = hr.RecordedExamples(str(file)), hr.OnlineSGD(epsilon=50.0)
+    out = tmp_path / "run"
+    study = hr.run(game, {"private": spec}, seeds=1, out=str(out))
+    found = study["private"].followed
+    assert found is not None
+    assert found.weights
+    algorithm, seen = spec.build(game.setting), Everything(wants_messages=False)
+    simulate(algorithm, game, study.config.first_seed, sinks=[seen])
+    last = np.asarray(seen.all_plays())[-1].mean(axis=0)
+    assert found.at_end == pytest.approx({"age": last[0], "dose": last[1]})
+    assert list(found.at_end) == ["age", "dose"]
+    assert found.cells()[0] == f"age {last[0]:+.3g}, dose {last[1]:+.3g}"
+    assert last[0] > 0 > last[1]
+    written = json.loads((out / "summary.json").read_text(encoding="utf-8"))["followed"]
+    assert written["private"]["at_end"] == pytest.approx(found.at_end)
+    shown = f'<th>age</th><td data-head="private">{last[0]:+.4g}</td>'
+    assert shown in study._repr_html_()
+    assert game.client_names == ("north", "south")

@@ -1,7 +1,8 @@
 """Who followed what: how often each expert was followed, by whom at the end, and what it cost.
 
 For points, such as the weights of a combination, the mean weights take the place of the shares. A
-client that is absent follows nobody in that round. Of other points nothing is recorded.
+client that is absent follows nobody in that round. Of models whose features have names the last
+weights are recorded, and of other points nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.combination import Combination
+from hedgerow.core.environment import Environment, numbered
 from hedgerow.core.lattice import Array, Units, from_units
 from hedgerow.core.losses import Family, common_plays
 from hedgerow.core.plays import Plays
@@ -21,6 +23,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Sink
 
 MOST_COUNTS = 2**22  # of players times experts that are counted one by one
+MOST_WEIGHTS = 1000  # of a model whose features have names
 NUMBERS = ("share", "last", "paid", "cases", "own_loss")
 EXPERTS = ("final", "most", "own_best")
 
@@ -72,9 +75,17 @@ class Following:
         return float(self.share[self.best]), float(self.last[self.best])
 
 
-def says_something(family: Family) -> bool:
-    """Whether plays are experts, or weights of experts or models."""
+def shares(family: Family) -> bool:
+    """Whether plays are experts, or weights of experts."""
     return family.linear or isinstance(family, Combination)
+
+
+def says_something(environment: Environment) -> bool:
+    """Whether plays are experts, their weights, or models whose few features have names."""
+    experts = environment.setting.experts
+    if shares(environment.family) or experts > MOST_WEIGHTS:
+        return shares(environment.family)
+    return environment.expert_names != numbered("coordinate", experts)
 
 
 class Watch(Sink):
@@ -97,6 +108,9 @@ class Watch(Sink):
             self._choices(block, plays)
 
     def _points(self, block: Block, plays: Plays) -> None:
+        if not shares(self.family):
+            self._final = np.array(plays.last)
+            return
         values = plays.values if self._each else plays.values.mean(axis=1, keepdims=True)
         self._counts += np.einsum("p,pkd->kd", plays.lengths.astype(float), values)
         self._final = np.array(plays.last)
@@ -142,6 +156,9 @@ class Watch(Sink):
         """What was counted, if anything; `own` are the losses of each expert at each player."""
         if self._final is None:
             return None
+        if not shares(self.family):
+            weights = self._final.mean(axis=0)
+            return Following(weights, weights)
         counts, final = self._counts.sum(axis=0), self._final
         if final.ndim == 2:
             last, chosen = final.mean(axis=0), final.argmax(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.lattice import Array
-from hedgerow.evaluation.following import Following, joined
+from hedgerow.evaluation.following import Following, joined, shares
 from hedgerow.evaluation.recorder import RunResult
 
 SHOWN = 3  # experts that a line of text names
@@ -37,15 +37,21 @@ class Followed:
     found
         The share of all plays, and of the last ones, that were the best expert in hindsight; None
         if the family has none.
+    weights
+        Whether these are the last weights of a model by feature, the largest first; they may be
+        below 0.
     """
 
     at_end: Mapping[str, float]
     share: Mapping[str, float]
     best: str | None
     found: tuple[float, float] | None
+    weights: bool = False
 
     def cells(self) -> list[str]:
         """At the end, in all rounds, and the best in hindsight, in words."""
+        if self.weights:
+            return [_weights(self.at_end), "-", "-"]
         if self.best is None and self.found is not None:
             rounds, end = (f"the best one {100 * share:.0f} %" for share in self.found)
             return [end, rounds, "differs by seed"]
@@ -91,6 +97,9 @@ def followed_by(results: Sequence[RunResult], environment: Environment) -> Follo
         return None
     names, fresh = environment.expert_names, environment.traits.fresh
     share, last = (np.mean([getattr(one, name) for one in found], axis=0) for name in SHARES)
+    if not shares(environment.family):
+        weights = _by_size(names, last)
+        return Followed(weights, weights, None, None, weights=True)
     best = {one.best for one in found}
     known = -1 not in best
     hits = tuple(float(np.mean(one)) for one in zip(*(f.found for f in found), strict=True))
@@ -172,7 +181,17 @@ def _each(results: Sequence[RunResult]) -> Following | None:
 
 def _by_size(names: Sequence[str], shares: Array) -> dict[str, float]:
     pairs = zip(names, shares.tolist(), strict=True)
-    return dict(sorted(pairs, key=lambda pair: -pair[1]))
+    return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    """The largest weights in words.
+
+    >>> _weights({"age": -1.25, "dose": 0.5})
+    'age -1.25, dose +0.5'
+    """
+    shown = [f"{name} {weight:+.3g}" for name, weight in list(weights.items())[:SHOWN]]
+    return ", ".join([*shown, *(["others"] if len(weights) > SHOWN else [])])
 
 
 def _shares(shares: Mapping[str, float]) -> str:

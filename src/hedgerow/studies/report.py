@@ -26,6 +26,7 @@ COLOURS = ("#0b6e4f", "#30638e", "#c9861a", "#d1495b", "#6d597a", "#43aa8b", "#7
 GREYS = ("#5c677d", "#9aa3ad", "#212529", "#adb5bd")
 MOST_CLIENTS = 60  # that have a panel each
 MOST_EXPERTS = 8  # that have a colour each
+MOST_WEIGHTS = 30  # of a model that are shown
 WHOM = {
     "server": "The server",
     "peer": "Another client",
@@ -122,7 +123,7 @@ def _promise(guarantee: Guarantee) -> str:
     if not guarantee.protects:
         return f"{who}: {guarantee.curve.words()}."
     epsilon, delta = guarantee.curve.stated()
-    times = f"{exp(epsilon):.3g}" if epsilon < 20 else "more than a hundred million"
+    times = f"{exp(epsilon):.3g}" if epsilon < 20 else "a hundred million"
     but = f", except with probability {delta:g}" if delta else ""
     return (
         f"{who}: changing {guarantee.unit.words()} makes nothing that is seen more than {times} "
@@ -226,6 +227,8 @@ def _answer(summary: Mapping[str, Any], label: str) -> list[str]:
     if found is None or label.endswith(ALONE):
         return []
     end, often, best = found["cells"]
+    if found.get("weights"):
+        return [f"{label} has these weights at the end: {end}."]
     if found["best"] is None and found["found"] is not None:
         rounds, last = (f"{100 * share:.0f} %" for share in found["found"])
         return [
@@ -305,7 +308,11 @@ def _following(summary: Mapping[str, Any]) -> str:
     found = {label: one for label, one in summary["followed"].items() if one is not None}
     if not found:
         return ""
-    by_name = {label: one for label, one in found.items() if one["cells"][2] != "differs by seed"}
+    by_name = {
+        label: one
+        for label, one in found.items()
+        if one["cells"][2] != "differs by seed" and not one.get("weights")
+    }
     total: dict[str, float] = {}
     for one in by_name.values():
         for name, share in one["share"].items():
@@ -331,7 +338,19 @@ def _following(summary: Mapping[str, Any]) -> str:
     )
     lines = [["", "at the end", "in all rounds", "best in hindsight"]]
     lines += [[label, *one["cells"]] for label, one in found.items()]
-    return f'{"".join(bars)}<ul class="key">{key}</ul>{_table(lines, numbers=False)}'
+    shown = f'<ul class="key">{key}</ul>{_table(lines, numbers=False)}'
+    return f"{''.join(bars)}{shown}{_weights(found)}"
+
+
+def _weights(found: Mapping[str, Any]) -> str:
+    """The largest weights of models at the end, by feature."""
+    models = {label: one["at_end"] for label, one in found.items() if one.get("weights")}
+    if not models:
+        return ""
+    names = list(next(iter(models.values())))[:MOST_WEIGHTS]
+    lines = [["weight at the end", *models]]
+    lines += [[name, *(f"{one[name]:+.4g}" for one in models.values())] for name in names]
+    return _table(lines)
 
 
 def _segments(summary: Mapping[str, Any], colours: Mapping[str, str]) -> str:

@@ -116,7 +116,7 @@ class _Watched:
         setting, self.entrant, self.seed = environment.setting, entrant, seed
         replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
         self.recorder = Recorder(setting, switches=entrant.switches, replay=replay)
-        self.following = [Watch(setting)] if says_something(environment.family) else []
+        self.following = [Watch(setting)] if says_something(environment) else []
         self.measures = all_measures(entrant.algorithm, environment)
         for measure in self.measures:
             measure.marks = self.recorder.marks

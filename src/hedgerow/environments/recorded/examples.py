@@ -288,7 +288,20 @@ class RecordedExamples(_Examples):
 
     @cached_property
     def _read(self) -> Array:
+        return self._table[0]
+
+    @cached_property
+    def _table(self) -> tuple[Array, tuple[str, ...], tuple[str, ...]]:
+        """The examples, and the names of the features and of the clients."""
         return read_examples(find(self.path, here=True))
+
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        return self._table[1]
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return self._table[2]
 
     def _batch(self) -> Batch:
         return Batch(self.family_of_one, self._read.shape[2])
@@ -307,8 +320,11 @@ class RecordedExamples(_Examples):
         return {name: getattr(self, name) for name in names}
 
 
-def read_examples(path: Path) -> Array:
-    """Return examples (rounds, clients, count, features + 1); clients are sorted by name."""
+def read_examples(path: Path) -> tuple[Array, tuple[str, ...], tuple[str, ...]]:
+    """Return examples (rounds, clients, count, features + 1), and the names of features, clients.
+
+    Clients are sorted by name.
+    """
     table = read_table(path)
     target = next((name for name in TARGETS if name in table), None)
     for column, found in (("round", "round" in table), ("client", "client" in table)):
@@ -342,4 +358,6 @@ def read_examples(path: Path) -> Array:
         )
     columns = [number_column(table, name, path) for name in (*names, target)]
     order = np.lexsort((client, rounds))  # stable: rows keep their order within client and round
-    return np.stack(columns, axis=-1)[order].reshape(count, len(clients), size, len(names) + 1)
+    examples = np.stack(columns, axis=-1)[order]
+    shape = (count, len(clients), size, len(names) + 1)
+    return examples.reshape(shape), tuple(names), tuple(clients.tolist())
