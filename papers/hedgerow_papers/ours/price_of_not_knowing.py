@@ -282,7 +282,8 @@ def draw(done: Studies, path: Path) -> None:
         name: {stream.replace(", ", "\n"): row[name] for stream, row in games.items()}
         for name in algorithms(1.0)["central"]
     }
-    clients, experts, horizon, epsilon = size
+    clients, experts, _, epsilon = size
+    horizon = done[study_name(size, "coins")].config.environment.setting.rounds
     title = (
         f"Regret over that of the best specialist, trusted server (m = {clients}, d = {experts},"
         f" T = {horizon}, epsilon = {epsilon:g})"
