@@ -605,6 +605,23 @@ def test_a_thousand_random_schedules(place: Path) -> None:
     assert openings == 60 * 8
 
 
+def test_an_absent_client_sends_its_share_of_noise_alone(place: Path) -> None:
+    w = World(place, features=("absent clients",))
+    data = []
+    for client in range(4):
+        learner = w.study.learner(client)
+        while not learner.client.advance():
+            pass
+        learner.predict()
+        learner.observe(0, None if client == 3 else w.losses[0, client])
+        w.study._step(client, w.losses, None, None)
+        data.append(w.study.watch.messages[client, 1])
+    steps = 2.0**20 * np.sqrt(w.masked.known["variance"])
+    sent = w.z(data[3])
+    assert (sent != 0).all()
+    assert (np.abs(sent) < 8 * steps).all()
+
+
 def test_a_server_without_parts_waits_and_says_nothing(w: World) -> None:
     w.collect(1)
     assert isinstance(w.server, StudyServer)
