@@ -28,7 +28,7 @@ SCHEMA = (
 )
 WARNING = """The keys in this folder belong to one helper of one study. Run it once, on one machine.
 Never keep a second copy that could run at the same time, and never hand out helper.pem or
-helper.box: whoever has the keys of all helpers, and the server, can read every upload.
+helper.box: with the keys of all helpers the server could read every upload.
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

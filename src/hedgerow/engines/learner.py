@@ -416,7 +416,7 @@ def private_algorithm(
 ) -> Algorithm:
     """The algorithm of a deployment: certified for exact noise, or refused.
 
-    `apart`: every client is a party of its own, so that clients can add shares of noise.
+    `apart`: every client is a separate party, so that clients can add shares of noise.
     """
     built = spec.build(setting)
     if built.certificate.trust == "distributed" and not apart:
