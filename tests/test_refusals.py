@@ -29,7 +29,8 @@ NAMED = re.compile(  # Expected name=value rule, where the rule goes on as Engli
 STATED = re.compile(r"(?!Expected)[A-Z].* (is|are|has|have|needs?|cannot|must|does|draws)\b")
 UNKNOWN = re.compile(r"Unknown \w+ .+; (did you mean .+\?|valid: .+\.)$")
 ANSWER = re.compile(
-    r"Error: (?!.*(Invalid value|: Expected|unable to))(-|[A-Z]|\w+ (is|has) ).*[.?]", re.DOTALL
+    r"Error: (?!.*(Invalid value|: Expected|unable to))(-|[A-Z]|\w+ (already )?(is|has) ).*[.?]",
+    re.DOTALL,
 )
 GAME = hr.Bernoulli(horizon=8)
 NEEDED: dict[str, dict[str, Any]] = {

@@ -37,7 +37,6 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines import learner as learner_module
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.environments.recorded.movielens import MovieLensGenres
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
@@ -50,6 +49,7 @@ from hedgerow.records.schema import STAMP, read_record
 from hedgerow.studies.deployment import deployment_record, record_deployment
 from hedgerow.studies.storage.folder import draws_afresh
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from hedgerow_papers.gao2024.movielens import MovieLensGenres
 from support.command import Command
 from support.honest import HONEST
 from support.paths import EXAMPLES, ROOT
@@ -401,7 +401,7 @@ def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_pa
         hedgerow("statement", f"runs/{name}", "--algorithm", "pure")
         page = (tmp_path / "runs" / name / "statement" / "pure" / "statement.md").read_text()
         assert ("also ran 'approximate' on the same data" in page) == (runs > 1)
-    assert not draws_afresh(hr.MovieLensGenres())
+    assert not draws_afresh(MovieLensGenres())
     assert draws_afresh(hr.Realizable())
 
 

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Literal
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.environments.recorded.movielens import HIGHEST, MovieLensGenres, locate
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
@@ -45,6 +44,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from hedgerow_papers.gao2024.movielens import HIGHEST, MovieLensGenres, locate
 
 Calibration = Literal["published", "certified"]
 Unrated = Literal["zero", "user_mean"]

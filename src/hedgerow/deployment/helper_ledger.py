@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import expect
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import veil
 from hedgerow.deployment.chain import Chain
@@ -73,7 +72,8 @@ class HelperKeys:
 
 def make_helper(folder: Path, name: str) -> HelperKeys:
     """Make the keys of a helper, and the file `NAME.helper` that it hands out."""
-    expect(bool(_NAME.fullmatch(name)), "name", name[:80], "of letters, digits, '.', '_' and '-'")
+    if not _NAME.fullmatch(name):
+        raise InvalidValue(f"Expected name={name[:80]!r} of letters, digits, '.', '_' and '-'.")
     if (folder / KEY).exists():
         raise InvalidValue(
             f"{folder} already has the keys of a helper. Each study needs a helper with new keys: "

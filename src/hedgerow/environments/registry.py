@@ -31,7 +31,6 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "hidden_expert": "hedgerow.environments.hard.oblivious:HiddenExpert",
         "hospitals": "hedgerow.environments.recorded.hospitals:Hospitals",
         "mnist": "hedgerow.environments.recorded.mnist:MNIST",
-        "movielens_genres": "hedgerow.environments.recorded.movielens:MovieLensGenres",
         "near_realizable": "hedgerow.environments.drawn.realizable:NearRealizable",
         "play_chasing": "hedgerow.environments.hard.adaptive:PlayChasing",
         "realizable": "hedgerow.environments.drawn.realizable:Realizable",

@@ -98,8 +98,7 @@ class MovieLensGenres(Environment):
 
     Examples
     --------
-    >>> import hedgerow as hr
-    >>> hr.MovieLensGenres().setting
+    >>> MovieLensGenres().setting
     Setting(clients=10, experts=18, horizon=604, deciders=None)
 
     References

@@ -12,7 +12,9 @@ import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.environments.recorded.movielens import (
+from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.gao2024.figure6 import EXPERIMENT
+from hedgerow_papers.gao2024.movielens import (
     DERIVED,
     GENRES,
     MovieLensGenres,
@@ -21,8 +23,6 @@ from hedgerow.environments.recorded.movielens import (
     read_official,
     user_losses,
 )
-from hedgerow.experiments.reproduce import reproduce
-from hedgerow_papers.gao2024.figure6 import EXPERIMENT
 
 FILMS = "1::Toy Story (1995)::Animation|Children's|Comedy\n7::Misérables, Les (1995)::Drama|Musical\n9::A :: B (1990)::Drama\n"
 RATINGS = "5::1::4::978300760\n5::7::5::978302109\n2::9::3::978301968\n2::7::4::978300275\n"
