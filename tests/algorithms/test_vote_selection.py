@@ -138,6 +138,7 @@ def test_a_best_expert_that_changes_is_followed(spec: hr.VoteSelection) -> None:
         ({"delta": 1e-6}, "without every="),
         ({"trust": "distributed"}, "without every="),
         ({"trust": "local"}, "trust='local'"),
+        ({"every": 4, "delta": 1e-6, "honest": 3}, "honest=3"),
         ({"every": 0, "delta": 1e-6}, "every=0"),
     ],
 )

@@ -77,9 +77,11 @@ class HistogramServer(VoteServer):
         return self.follow(state.choices + 1, int(votes.argmax()))
 
 
-def histogram_noise(budget: Budget, trust: Trust, choices: int, clients: int) -> GaussianNoise:
+def histogram_noise(
+    budget: Budget, trust: Trust, choices: int, clients: int, honest: int | None = None
+) -> GaussianNoise:
     """The noise of one histogram; its sensitivity is that of all of them together."""
-    return gaussian_noise(trust, "votes", budget, root_up(Fraction(2 * choices)), clients)
+    return gaussian_noise(trust, "votes", budget, root_up(Fraction(2 * choices)), clients, honest)
 
 
 def histogram_certificate(

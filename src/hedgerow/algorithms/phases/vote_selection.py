@@ -23,6 +23,7 @@ from hedgerow.algorithms.phases.vote_histogram import (
 )
 from hedgerow.algorithms.phases.votes import Likelihood, Opinion, Scores, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.shared.noisy_reports import check_honest
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.limits import Broadcasts, Range, Uploads
@@ -65,14 +66,16 @@ class VoteSelection(AlgorithmSpec):
         clients. None and 0 (default): no such votes.
     trust
         "central" (default), or "distributed" with `every`: each client adds a share of the noise,
-        and only the sum of all votes is visible (a simulation of secure aggregation).
+        and only the sum of all votes is visible.
+    honest
+        With "distributed": how many clients keep their share secret. None (default): all but one.
 
     Guarantee
     ---------
     All the data of one client in all rounds are protected from the public and from other clients,
     even if all of them collude, with exactly epsilon and delta = 0. The server is trusted. With
-    `every` it is epsilon and delta, and with distributed trust the server learns no more, if all
-    clients but one keep their noise secret. That a client takes part is not protected. Proofs:
+    `every` it is epsilon and delta, and with distributed trust the server learns no more, if
+    `honest` clients keep their noise secret. That a client takes part is not protected. Proofs:
     `proofs/vote_selection.md#privacy`, `proofs/vote_selection.md#histograms`.
 
     Examples
@@ -90,6 +93,7 @@ class VoteSelection(AlgorithmSpec):
             "scores": "how clients say what they prefer",
             "choices": "rounds before which experts are chosen",
             "trust": "who adds noise to votes",
+            "honest": "number of clients whose shares of noise are enough",
             "error_at_least": "no choice that protects clients so well errs less often",
         },
         forms={
@@ -107,11 +111,13 @@ class VoteSelection(AlgorithmSpec):
     every: int | None = None
     delta: float = 0.0
     trust: Literal["central", "distributed"] = "central"
+    honest: int | None = None
     unit: Unit | str | None = field(default=Client(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         one_of(self, scores=get_args(Scores), trust=("central", "distributed"))
+        check_honest(self.trust, self.honest)
         if self.every is None:
             if self.delta or self.trust != "central":
                 raise InvalidValue(
@@ -180,9 +186,10 @@ class VoteSelection(AlgorithmSpec):
     def _histograms(self, setting: Setting, every: int) -> Algorithm:
         """Choices at equal distances, by noisy histograms of votes."""
         times, central = tuple(range(every, setting.rounds, every)), self.trust == "central"
+        check_honest(self.trust, self.honest, setting)
         budget = Budget(self.epsilon, self.delta)
         count = max(1, len(times))
-        noise = histogram_noise(budget, self.trust, count, setting.clients)
+        noise = histogram_noise(budget, self.trust, count, setting.clients, self.honest)
         experts = setting.experts
         server = HistogramServer(experts, times, (), noise if central else None)
         votes = Range(experts, 0.0, 1.0, per_round=False) if central else Range.noisy(experts)
