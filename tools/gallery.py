@@ -1,7 +1,8 @@
 """Store the pictures that the gallery of the documentation shows, `docs/gallery/ID.png`.
 
-Runs `hedgerow gallery --quick`, reuses its results in `runs/`, and keeps the main picture of every
-experiment, with few colours. It needs the data of all experiments.
+`python tools/gallery.py [ID ...]` runs what `hedgerow gallery --quick` does, reuses its results in
+`runs/`, and keeps the main picture of each named experiment, with few colours. Without a name it
+draws all of them, which needs the data of all.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ def small(picture: bytes) -> Image.Image:
 
 
 def main() -> int:
-    found = exhibits(dict(EXPERIMENTS.items()), quick=True, workers=None)
-    missing = [one.id for one in found if not one.pictures]
+    names = sys.argv[1:] or list(EXPERIMENTS)
+    found = exhibits({name: EXPERIMENTS[name] for name in names}, quick=True, workers=None)
+    missing = [f"{one.id}: {one.outcome['message']}" for one in found if not one.pictures]
     if missing:
-        sys.stderr.write(f"no picture of {', '.join(missing)}: {found[0].outcome}\n")
+        sys.stderr.write("\n".join(["no picture", *missing, ""]))
         return 1
-    OUT.mkdir(exist_ok=True)
     for old in OUT.glob("*.png"):
-        old.unlink()
+        if old.stem not in EXPERIMENTS:
+            old.unlink()
     for one in found:
         small(one.pictures[0]).save(OUT / f"{one.id}.png", optimize=True)
     return 0

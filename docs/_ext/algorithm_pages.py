@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from math import log10
+from pathlib import Path
 from typing import Any
 
 import hedgerow
@@ -30,6 +31,7 @@ AGAINST = {
     "oblivious": "losses fixed in advance",
     "adaptive": "losses that react",
 }
+GALLERY = Path(__file__).parent.parent / "gallery"
 DOT, ROW, LEFT, RIGHT = 4, 26, 112, 388
 
 
@@ -165,7 +167,7 @@ def _place(kind: type[Any]) -> str:
 
 def _picture(name: str) -> str:
     """The picture of the smallest experiment in which it plays."""
-    shown = played_in().get(name)
+    shown = [id for id in played_in().get(name, ()) if (GALLERY / f"{id}.png").is_file()]
     if not shown:
         return ""
     others = played_in().values()

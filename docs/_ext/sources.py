@@ -33,6 +33,7 @@ ROOMS = {
     "audits": "Audits",
     "experiments": "Experiments",
 }
+GALLERY = Path(__file__).parent.parent / "gallery"
 MOST_CHECKS = 30  # of an experiment that are shown at once
 HIDDEN = "traits"  # what classes say to the package, not to its users
 
@@ -165,12 +166,19 @@ def gallery_page() -> str:
             ":::{container} exhibit",
             f"**{experiment.title}**",
             "",
-            f"[![{experiment.title}](../gallery/{id}.png)](experiments.md#{id})",
+            *_picture(id, experiment.title),
             "",
             f"`{id}`: {verdict}.",
             ":::",
         ]
     return "\n".join([*lines, "::::", ""])
+
+
+def _picture(id: str, title: str) -> list[str]:
+    """The stored picture of an experiment, if there is one yet."""
+    if not (GALLERY / f"{id}.png").is_file():
+        return [f"[No picture is stored yet.](experiments.md#{id})"]
+    return [f"[![{title}](../gallery/{id}.png)](experiments.md#{id})"]
 
 
 def _result(row: dict[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ def made(name: str) -> dict[str, Any]:
 
 
 def test_the_gallery_has_a_picture_of_every_experiment() -> None:
-    """Made by `python tools/gallery.py`."""
+    """Run `python tools/gallery.py ID` for one that is missing."""
     files = {file.stem: file for file in (DOCS / "gallery").glob("*.png")}
     assert sorted(files) == EXPERIMENTS.installed()
     assert {name: f.stat().st_size for name, f in files.items() if f.stat().st_size > LARGEST} == {}
