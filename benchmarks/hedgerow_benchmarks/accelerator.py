@@ -83,7 +83,7 @@ class Alone:
 
 def study(game: Replay, step: float) -> object:
     """A study of eight seeds, with all that it records."""
-    return hedgerow.run(game, {"": OnlineSGD(step=step)}, seeds=SEEDS, progress=False)
+    return hedgerow.run(game, {"BLT": OnlineSGD(step=step)}, seeds=SEEDS, progress=False)
 
 
 def transformer(vocabulary: int, width: int, layers: int, heads: int, length: int) -> Model:

@@ -159,12 +159,15 @@ class Resident(Protocol):
 
     It agrees with the plain loop on the same noise up to rounding errors. A state has the `round`
     and what measures may know of the `clients`. Games of one `kind` can be played `together`, for
-    each seed all its games on its block; None: alone. `most` bounds how many, for blocks of so many
-    rounds.
+    each seed all its games on its block; None: alone. That pays from `worth` rounds of all games
+    on; `most` bounds how many there are, for blocks of so many rounds.
     """
 
     @property
     def kind(self) -> Any: ...
+
+    @property
+    def worth(self) -> int: ...
 
     def most(self, rounds: int) -> int: ...
 

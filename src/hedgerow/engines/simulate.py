@@ -272,7 +272,8 @@ def _grouped(games: Sequence[_Game], rounds: int) -> tuple[list[Group], list[int
     kinds: dict[Any, list[int]] = {}
     alone = list[int]()
     for k, driver in enumerate(games[0].drivers):
-        kind = driver.game.kind if isinstance(driver, WholeGame) else None
+        whole = isinstance(driver, WholeGame) and (len(games) > 1 or not driver.game.worth)
+        kind = driver.game.kind if whole else None
         (alone if kind is None else kinds.setdefault(kind, [])).append(k)
     groups = list[Group]()
     for members in kinds.values():

@@ -345,7 +345,10 @@ class Recorder(Sink):
         """Use the best point of another recorder of the same losses: it is found only once."""
         if not self.linear and not self.family.trained and other is not self:
             self.__dict__["_best_point"] = other._best_point
+            if self.marks == other.marks and self._seen == other._seen:
+                self.__dict__["_point_curve"] = other._point_curve
 
+    @cached_property
     def _point_curve(self) -> list[float]:
         """The mean loss of the best point so far, at the marks that were reached."""
         marks = np.array(self.marks[: len(self._loss)], np.int64)
@@ -386,7 +389,7 @@ class Recorder(Sink):
         elif self.linear:
             best, error = np.array(self._best), 0.0
         else:
-            best, error = np.array(self._point_curve()), self._best_point.gap / self.players
+            best, error = np.array(self._point_curve), self._best_point.gap / self.players
         own = float("nan")
         if self._own is not None:
             own = (self._paid - int(self._own.min(axis=1).sum())) / UNITS_PER_LOSS / self.players

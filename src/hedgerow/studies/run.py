@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -163,7 +163,7 @@ def _task(
         )
         for entry in entries
     ]
-    size = len(seeds) if _on_accelerator(one.algorithm for one in entrants) else 1
+    size = _at_once([one.algorithm for one in entrants], config.seeds)
     found = []
     for at in range(0, len(seeds), size):
         for pairs in run_together(
@@ -235,10 +235,22 @@ def check_engine(config: StudyConfig) -> None:
             )
 
 
-def _on_accelerator(algorithms: Iterable[Algorithm]) -> bool:
-    """Whether some algorithm plays whole games on an accelerator."""
-    resident = any(algorithm.shortcuts.resident is not None for algorithm in algorithms)
-    return resident and need_jax().default_backend() != "cpu"
+def _on_accelerator(algorithms: Iterable[Algorithm]) -> list[Algorithm]:
+    """The algorithms that play whole games on an accelerator."""
+    found = [algorithm for algorithm in algorithms if algorithm.shortcuts.resident is not None]
+    return found if found and need_jax().default_backend() != "cpu" else []
+
+
+def _at_once(algorithms: Sequence[Algorithm], seeds: int) -> int:
+    """How many seeds are played at once: 1 unless an accelerator gains by it."""
+    there = _on_accelerator(algorithms)
+    games = len(there) * seeds
+    pays = all(
+        one.shortcuts.resident is not None
+        and games * one.setting.rounds >= one.shortcuts.resident.worth
+        for one in there
+    )
+    return min(seeds, SHARES) if there and pays else 1
 
 
 def _played_here(
@@ -289,9 +301,14 @@ def run_study(
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
-    together = 1
-    if executor is None and _on_accelerator(algorithms.values()):
-        workers, together = 1, SHARES  # processes cannot share a device
+    together = _at_once(list(algorithms.values()), config.seeds)
+    if executor is None and workers != 1 and _on_accelerator(algorithms.values()):
+        if together == 1:  # processes cannot share a device
+            with ThreadPoolExecutor(workers or SHARES) as threads:
+                return run_study(
+                    config, keep=keep, progress=progress, store=store, executor=threads
+                )
+        workers = 1
     if executor is not None:
         expect(
             workers is None, "workers", workers, "to be None with an executor, which has its own"
@@ -380,8 +397,8 @@ def run(
         The results are averaged, and have a label that ends with ", alone".
     workers
         The number of processes. None: all cores if that is faster. The results do not depend on it.
-        On an accelerator one process plays seeds and settings together; results then depend on what
-        is played together, by rounding errors of 24 bits.
+        An accelerator has one process, which may play seeds and settings together; results then
+        depend on what is played together, by rounding errors of 24 bits.
     executor
         A `concurrent.futures` executor that plays the seeds instead, on this machine or others. The
         results are the same, bit for bit.

@@ -42,8 +42,13 @@ from hedgerow.core.protocol import Trace
 from hedgerow.running_sums.filters import HistoryFilter
 
 MATRIX = 2**11  # rounds of which an accelerator decodes all noise by one product, if it is few:
-NUMBERS = 2**24  # numbers
-TOGETHER = 2**30  # numbers in the gradients, or in the models, of games that are played together
+NUMBERS = 2**27  # numbers
+FEW = 2**24  # numbers in the models of a block that are brought all at once
+TOGETHER = (
+    2**28
+)  # numbers of games that are played together, if the device does not tell its memory
+WORTH = 2**18  # rounds of games of networks that gain more than their program takes to compile
+SHARE = 24  # bytes of the memory of a device for one such number
 ALIGNED = 64  # bytes
 KEPT = 2**24  # numbers in the records that stay on the device for other runs
 
@@ -92,6 +97,7 @@ def _aligned(shape: tuple[int, ...]) -> Any:
 
 
 _SENT = _Sent()
+_COMPILING = Lock()
 
 
 class Models:
@@ -103,7 +109,7 @@ class Models:
     @cached_property
     def few(self) -> Array | None:
         """All of them, if they are few."""
-        return np.asarray(self.given) if self.given.size <= NUMBERS else None
+        return np.asarray(self.given) if self.given.size <= FEW else None
 
     def __getitem__(self, at: tuple[Any, ...]) -> Array:
         return np.asarray((self.given if self.few is None else self.few)[at])
@@ -193,10 +199,16 @@ class Resident:
         """Games of one kind can be played together; None: this one is played alone."""
         return self.form if accelerated() else None
 
+    @property
+    def worth(self) -> int:
+        """From how many rounds of all games on one program for them pays: networks compile long."""
+        return WORTH if self.client.work.family.trained else 0
+
     def most(self, rounds: int) -> int:
         """How many games with so many rounds in a block fit on the device together."""
-        each = max(self.client.work.width, 1) * max(rounds, self.form.examples)
-        return max(1, TOGETHER // each)
+        horizon = self.server.factorisation.count(None) if self.form.noise is None else 0
+        each = self.client.work.width * max(rounds, self.form.examples, horizon)
+        return max(1, _room() // each)
 
     def start(self, source: SeededNoise) -> Playing:
         """Return the game before the first round."""
@@ -221,7 +233,8 @@ class Resident:
             form = device.form = replace(form, rounds=rounds)
         sent = [_SENT.to_device(block.reports, form) for block in blocks]
         examples = need_jax().numpy.stack(sent) if many else sent[0]
-        play = compiled(form, every, many)
+        with _COMPILING:
+            play = compiled(form, every, many)
         given = (device.numbers, device.table, device.carry, np.int32(first), rounds, examples)
         device.carry, (found, *paid), finite = play(*given)
         models, inside = Models(found), np.asarray(finite)
@@ -300,9 +313,11 @@ class Resident:
         factors, horizon = server.factorisation, server.factorisation.count(None)
         few = accelerated() and horizon <= MATRIX and horizon * work.width <= NUMBERS
         pattern: Any = ()
-        if client.reporting is None and server.releasing is None:
+        if few:  # without noise too: its scale is 0
+            pattern = None
+        elif client.reporting is None and server.releasing is None:
             pass
-        elif few or isinstance(factors.decoder, HistoryFilter):
+        elif isinstance(factors.decoder, HistoryFilter):
             pattern = None
         else:
             used = (self.tables.kept != 0).any(axis=0)
@@ -322,6 +337,12 @@ class Resident:
             precision=work.precision,
             rounds=0,
         )
+
+
+def _room() -> int:
+    """How many numbers games that are played together may have."""
+    memory = (need_jax().devices()[0].memory_stats() or {}).get("bytes_limit")
+    return TOGETHER if memory is None else memory // SHARE
 
 
 def accelerated() -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ from hedgerow.running_sums.filters import (
 STEADY = (GeometricFilter, RunningSum, SolvingFilter, WindowFilter)  # the same in every round
 AT_ONCE = {"cpu": 2**25}  # numbers in the gradients that are held at the same time
 MUCH = 2**30  # the same on an accelerator
+LARGE = 2**22  # weights from which one game gains by keeping gradients apart; many always do
 LOW = 12  # bits of the lower part of a sum: each part fits into 24 bits
 
 
@@ -115,6 +117,7 @@ class Form:
     paid: bool  # what is paid is computed here
     rounds: int  # in one call, at most
     precision: Precision
+    apart: bool = False  # gradients of large arrays are not joined
 
     @property
     def examples(self) -> int:
@@ -138,7 +141,7 @@ def gradients(form: Form) -> Callable[..., tuple[Any, Any, Any]]:
         return tuple(joined([part.sum(axis=0) for part in half]) for half in halves)
 
     def at_start(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
-        each = jax.vmap(partial(clipping(form.family, width), limit, point))
+        each = jax.vmap(partial(clipping(form.family, width, form.apart), limit, point))
         most = max(1, AT_ONCE.get(jax.default_backend(), MUCH) // width)
         some = next(k for k in range(min(count, most), 0, -1) if count % k == 0)
         if some == count:
@@ -299,10 +302,12 @@ def opening(form: Form, *lead: int) -> Carry:
 def compiled(form: Form, every: bool, many: bool = False) -> Callable[..., Any]:
     """The compiled game, or `many`: seeds and, within them, settings, on the examples of a seed.
 
-    The carry is written over. An accelerator plays a fixed number of rounds (`every`), or it would
-    ask after each whether there is another. A CPU plays as many as there are.
+    The carry is written over. Threads that play it compile it once. An accelerator plays a fixed
+    number of rounds (`every`), or it would ask after each whether there is another. A CPU plays as
+    many as there are.
     """
-    jax, played = need_jax(), game(form)
+    jax, apart = need_jax(), many or form.width >= LARGE
+    played, lock = game(replace(form, apart=apart)), Lock()
 
     def all_of(n: Numbers, table: Any, carry: Carry, first: Any, count: Any, examples: Any) -> Any:
         rounds = form.rounds if every else count
@@ -313,7 +318,13 @@ def compiled(form: Form, every: bool, many: bool = False) -> Callable[..., Any]:
         own = None if form.noise is not None else 0  # tables are those of a setting, rows a game's
         all_of = jax.vmap(all_of, (0, 0, 0, None, None, None))
         all_of = jax.vmap(all_of, (0, own, 0, None, None, 0))
-    return jax.jit(all_of, donate_argnums=2)
+    function = jax.jit(all_of, donate_argnums=2)
+
+    def play(*given: Any) -> Any:
+        with lock:
+            return function(*given)
+
+    return play
 
 
 @lru_cache(maxsize=16)

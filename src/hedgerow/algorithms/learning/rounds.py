@@ -28,7 +28,7 @@ Steps = Literal["start", "convex", "smooth", "clipped"]
 Precision = Literal["24 bits", "device"]
 MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
 ONE_LEVEL = 2**10  # squares of a norm that are added up at once
-ALONE = 2**17  # weights of an array whose gradient is kept apart: joining would copy it
+ALONE = 2**17  # weights of an array whose gradient may be kept apart: joining would copy it
 AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
 
 
@@ -180,13 +180,15 @@ def _squares(x: Any, row: int) -> Any:
     return head.sum() + squares[row * count :].sum()
 
 
-def clipping(family: Family, width: int) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
+def clipping(
+    family: Family, width: int, apart: bool = False
+) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
     """Return `clipped(limit, point, record)`, as a function for JAX.
 
     It returns the clipped gradient of one example in whole steps, in parts that make up the vector
-    one after the other. It is zero if it is not finite: an error instead would show which of two
-    neighbouring inputs there is. Then, whether loss or gradient are not finite, and the loss.
-    Conversion to whole numbers cuts toward zero.
+    one after the other: large arrays `apart`, or all in one. It is zero if it is not finite: an
+    error instead would show which of two neighbouring inputs there is. Then, whether loss or
+    gradient are not finite, and the loss. Conversion to whole numbers cuts toward zero.
     """
     jax = need_jax()
     jnp, units = jax.numpy, np.float32(UNITS_PER_LOSS)
@@ -199,7 +201,8 @@ def clipping(family: Family, width: int) -> Callable[[Any, Any, Any], tuple[Any,
         tree, given = family.unravel(point), family.example(record)
         value, found = jax.value_and_grad(family.loss)(tree, given)
         flat = [leaf.reshape(-1) for leaf in jax.tree.leaves(found)]
-        parts = [list(some) for _, some in groupby(enumerate(flat), _own_part)]
+        own = _own_part if apart else (lambda leaf: 0)
+        parts = [list(some) for _, some in groupby(enumerate(flat), own)]
         return value, tuple(jnp.concatenate([leaf for _, leaf in some]) for some in parts)
 
     def clipped(limit: Any, point: Any, record: Any) -> tuple[Any, Any, Any]:
