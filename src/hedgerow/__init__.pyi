@@ -55,6 +55,7 @@ from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
 from .core.units import Client as Client
 from .core.units import Event as Event
+from .core.units import Example as Example
 from .core.units import Part as Part
 from .core.units import Person as Person
 from .core.units import Window as Window

@@ -27,6 +27,7 @@ SPECS = {
     "walk": hr.WalkLeader(epsilon=1.0),
     "running leader": hr.RunningLeader(trust="local"),
     "noisy ftrl": hr.NoisyFTRL(every=2),
+    "online SGD": hr.OnlineSGD(trust="central"),
 }
 
 

@@ -10,8 +10,10 @@ from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.core.noise import COUNTED
+from hedgerow.core.protecting import protecting
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Unit
 from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.lattice import LatticeEncoder
@@ -76,6 +78,10 @@ class ZhangSGD(OnlineSGD):
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(super().resolve(setting), name="zhang2024_online_sgd")
+
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        """By the rule for several records: the printed noise is for one."""
+        return protecting(self, unit, setting)
 
     def noise(
         self, setting: Setting, encoder: LatticeEncoder, change: float, clip: float

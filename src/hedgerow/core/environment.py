@@ -56,6 +56,7 @@ class Traits:
     * `moving`: the best point changes from round to round, so the table shows dynamic regret, too.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     * `origins` say where features come from, for errors.
+    * `reuse`: the most rounds in which one record is used, and the least distance between two.
     """
 
     adversary: Adversary = "oblivious"
@@ -67,6 +68,7 @@ class Traits:
     origins: tuple[tuple[Feature, str], ...] = ()
     best_loss: float | None = None
     changes: int = 0
+    reuse: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
         one_of(self, adversary=ADVERSARIES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, isfinite
 
-from hedgerow.core.units import BY_SIZE, Client, Event, Part, Person, Unit, Window
+from hedgerow.core.units import BY_SIZE, Client, Event, Example, Part, Person, Unit, Window
 
 
 def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
@@ -18,15 +18,23 @@ def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
     (True, False, True)
     >>> covers(Part(Person(1), 1e-6), Event())
     False
+    >>> covers(Example(3, 7), Example(2, 8)), covers(Person(3), Example(3))
+    (True, True)
+    >>> covers(Example(3), Event()), covers(Example(3), Person(3)), steps(Event(), Example(3))
+    (True, False, 3)
     """
     if isinstance(unit, Part) and isinstance(other, Part):
         scale = unit.record.bounds == other.record.bounds  # of losses or of gains
         larger = unit.moves == BY_SIZE == other.moves or (scale and unit.least >= other.most)
         return larger and covers(unit.of, other.of, horizon)
+    if isinstance(unit, Example) and isinstance(other, Example):
+        used = unit.passes >= other.passes and unit.apart <= other.apart
+        return used and covers(_as_event(unit), _as_event(other), horizon)
+    unit, other = _as_event(unit), _as_person(other)
     own, theirs = _known(unit), _known(other)
-    if own is None or theirs is None or unit.record.each not in (1, other.record.each):
-        return False
-    if unit.record.public not in ("", other.record.public):
+    each, public = (1, other.record.each), ("", other.record.public)
+    alike = unit.record.each in each and unit.record.public in public
+    if own is None or theirs is None or not alike:
         return False
     if theirs[0] == 1:
         return True
@@ -51,6 +59,7 @@ def steps(unit: Unit, other: Unit, horizon: float = inf) -> int | None:
     """
     if covers(unit, other, horizon):
         return 1
+    unit, other = _as_event(unit), _as_person(other)
     own, theirs = _known(unit), _known(other)
     if own is None or theirs is None or unit.record.public not in ("", other.record.public):
         return None
@@ -72,6 +81,18 @@ def steps(unit: Unit, other: Unit, horizon: float = inf) -> int | None:
         case _:
             found = most
     return int(found) if isfinite(found) else None
+
+
+def _as_event(unit: Unit) -> Unit:
+    """What an example that is used again protects besides: a record that is used once."""
+    return Event(record=unit.record) if isinstance(unit, Example) else unit
+
+
+def _as_person(unit: Unit) -> Unit:
+    """A person whose records may be those of an example that is used again."""
+    if isinstance(unit, Example):
+        return Person(unit.passes, apart=unit.apart, record=unit.record)
+    return unit
 
 
 def _known(unit: Unit) -> tuple[float, float, float] | None:

@@ -9,12 +9,13 @@ from typing import Any
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.record import LOSS_VECTOR, Record
-from hedgerow.core.units import BY_SIZE, Client, Event, Part, Person, Unit, Window
+from hedgerow.core.units import BY_SIZE, Client, Event, Example, Part, Person, Unit, Window
 
 WRITTEN = (
     "event, person:24, person:24@2 (at 2 clients), person:24/7 (7 rounds apart), person (any "
-    "number of records), window:7, client, event:8 (a round has 8 records), or part:0.001, and "
-    "after a comma what is public, as in event,public=forecasts"
+    "number of records), example:3/100 (used in 3 rounds, 100 apart), window:7, client, event:8 (a "
+    "round has 8 records), or part:0.001, and after a comma what is public, as in "
+    "event,public=forecasts"
 )
 
 
@@ -43,6 +44,8 @@ def parse_unit(written: Any, record: Record = LOSS_VECTOR) -> Unit:
         if "person" in written and set(written) <= {"person", "clients", "apart"}:
             rest = {name: n for name, n in written.items() if name != "person"}
             found = Person(written["person"], **rest, record=record)
+        elif "example" in written and set(written) <= {"example", "apart"}:
+            found = Example(written["example"], written.get("apart", 1), record=record)
         elif set(written) == {"window"}:
             found = Window(written["window"], record=record)
     if found is None:
@@ -60,17 +63,21 @@ def _whole(kind: str, rest: str, record: Record) -> Unit | None:
     if not all(n == "" or (n.isascii() and n.isdigit()) for n in texts.values()):
         return None
     given = {name: int(n) for name, n in texts.items() if n}
+    found: Unit | None = None
     match kind:
         case "person":
-            return Person(**{"records": None, **given}, record=record)
+            found = Person(**{"records": None, **given}, record=record)
+        case "example" if "clients" not in given and "records" in given:
+            found = Example(given["records"], given.get("apart", 1), record=record)
         case "window" if set(given) == {"records"}:
-            return Window(given["records"], record=record)
+            found = Window(given["records"], record=record)
         case "event" if not given or (set(given) == {"records"} and given["records"] > 1):
-            return Event(record=replace(record, each=given.get("records", 1)))
+            found = Event(record=replace(record, each=given.get("records", 1)))
         case "client" if not given:
-            return Client(record=record)
+            found = Client(record=record)
         case _:
-            return None
+            pass
+    return found
 
 
 def _part(number: str, record: Record) -> Unit | None:

@@ -225,6 +225,77 @@ class Person(Unit):
 
 
 @dataclass(frozen=True)
+class Example(Unit):
+    """The unit is one record of one client that is used again: in several passes over the data.
+
+    Parameters
+    ----------
+    passes
+        The most rounds in which it is used, once in each.
+    apart
+        The least number of rounds between two of them. Default: 1, any.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> hr.Example(passes=3, apart=100).words()
+    'one loss vector of one client, used in at most 3 rounds, 100 or more rounds apart'
+    >>> family = hr.Batch(hr.Logistic(radius=10.0), size=5)
+    >>> setting = hr.Setting(clients=20, experts=100, horizon=900, family=family)
+    >>> for unit in (hr.Event(), hr.Example(passes=3, apart=300), hr.Person(3)):
+    ...     built = hr.OnlineSGD(2.0, delta=1e-3, unit=unit).build(setting)
+    ...     print(unit.text(), round(built.parameters["deviation"], 1))
+    event 41.8
+    example:3/300 82.6
+    person:3 125.3
+    """
+
+    noun: ClassVar[str] = "example"
+    passes: int
+    apart: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("passes", self.passes, 1)
+        at_least("apart", self.apart, 1)
+
+    def words(self) -> str:
+        return f"one {self.record.name} of one client, {self._used}{_aside(self.record)}"
+
+    def adjacency(self) -> str:
+        what = f"one {self.record.name} {self.record.placed}"
+        return f"replace {what} of one client, {self._used}{_stays(self.record)}"
+
+    def formula(self) -> str:
+        return f"D ~ D' if they differ in one {self.record.name} of one client, {self._used}"
+
+    @property
+    def _used(self) -> str:
+        apart = f", {self.apart} or more rounds apart" if self.apart > 1 else ""
+        return f"used in at most {self.passes} round{'s' if self.passes > 1 else ''}{apart}"
+
+    def text(self) -> str:
+        apart = f"/{self.apart}" if self.apart > 1 else ""
+        return f"example:{self.passes}{apart}{_public(self.record)}"
+
+    @property
+    def shape(self) -> tuple[float, float, float]:
+        return self.passes, 1, self.apart if self.passes > 1 else 1
+
+    def size(self, setting: Setting) -> int:
+        most = inf if setting.horizon is None else -(-setting.horizon // self.apart)
+        if not self.passes <= most:
+            raise InvalidValue(
+                f"Expected passes={self.passes!r} <= {most}, as many as {setting.horizon} rounds "
+                f"have that are apart={self.apart!r}."
+            )
+        return self.passes
+
+    def pattern(self, setting: Setting, every: int = 1) -> tuple[int, int, int]:
+        together = min(self.passes, -(-every // self.apart))
+        return self.size(setting), together, max(1, self.apart // every)
+
+
+@dataclass(frozen=True)
 class Window(Unit):
     """The unit is everything of one client in some consecutive rounds.
 

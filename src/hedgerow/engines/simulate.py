@@ -350,6 +350,15 @@ def require_fit(algorithm: Algorithm, environment: Environment, alone: bool = Fa
         )
     environment.traits.require_support(algorithm.name, algorithm.supports, supporting)
     environment.traits.require_needed(algorithm.name, algorithm.needs)
+    times, distance = environment.traits.reuse
+    for unit in (g.unit for g in algorithm.certificate.guarantees if g.protects and times > 1):
+        records, _, apart = unit.pattern(setting)
+        if records < times or apart > distance:
+            raise Unsupported(
+                f"{type(environment).__name__} uses every example in {times} rounds, {distance} "
+                f"apart, but {algorithm.name} protects {unit.words()}. Set "
+                f"unit=hr.Example(passes={times}, apart={distance}), or take one pass."
+            )
 
 
 def setting_of(environment: Environment, alone: bool = False) -> Setting:

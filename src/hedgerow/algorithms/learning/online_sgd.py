@@ -38,8 +38,10 @@ from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.model import Model
 from hedgerow.core.noise import COUNTED
+from hedgerow.core.protecting import with_own_pattern
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
+from hedgerow.core.units import Unit
 from hedgerow.core.validate import check_budget, expect, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -99,11 +101,12 @@ class OnlineSGD(AlgorithmSpec):
     Guarantee
     ---------
     One example of one client in one round is protected with (epsilon, delta), although its
-    gradient enters all later releases. "local": from every observer, even if all other clients
-    collude. "distributed": from every observer, the server included, if only the sum of the uploads
-    is visible and `honest` clients keep their shares secret. "central": from the public and from
-    other clients; the server is trusted. Proofs: `proofs/online_sgd.md#sensitivity`,
-    `proofs/online_sgd.md#privacy`.
+    gradient enters all later releases; with `unit`, all records of a unit are, such as
+    `hr.Example(passes=3, apart=100)`, an example that is used in three rounds. "local": from every
+    observer, even if all other clients collude. "distributed": from every observer, the server
+    included, if only the sum of the uploads is visible and `honest` clients keep their shares
+    secret. "central": from the public and from other clients; the server is trusted. Proofs:
+    `proofs/online_sgd.md#sensitivity`, `proofs/online_sgd.md#privacy`.
 
     Examples
     --------
@@ -178,6 +181,17 @@ class OnlineSGD(AlgorithmSpec):
         """Whether no noise is added and nothing is protected."""
         return isinstance(self.epsilon, float) and isinf(self.epsilon) and self.epsilon > 0
 
+    def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        if self.noiseless:
+            return super().protecting(unit, setting)
+        return with_own_pattern(self, unit, setting)
+
+    def pattern(self, setting: Setting, every: int = 1) -> tuple[int, int, int]:
+        """As for any running sum; clipped local steps move no further for several records."""
+        records, together, apart = super().pattern(setting, every)
+        one = self.chosen.steps == "clipped" and together <= single(setting.family)[1]
+        return records, 1 if one else together, apart
+
     def resolve(self, setting: Setting) -> Algorithm:
         family, width, clients = setting.family, setting.experts, setting.clients
         check_honest(self.trust, self.honest, setting)
@@ -228,7 +242,7 @@ class OnlineSGD(AlgorithmSpec):
                     if central
                     else Range.noisy(width)
                 },
-                closing=ANY_CLOSING if central else WAIT_ONLY,
+                closing=ANY_CLOSING if central and self.pattern(setting)[0] == 1 else WAIT_ONLY,
             ),
             broadcasts=Broadcasts(
                 Released, {"rounds": Planned(Schedule(1)), "model": Points(family.domain, width)}
@@ -237,7 +251,9 @@ class OnlineSGD(AlgorithmSpec):
             shortcuts=Shortcuts(resident=resident if resident.fits else None),
             claims=Claims(
                 measures=lambda: self._measures(family, clip, steepest),
-                reference=None if self.noiseless else replace(self, epsilon=inf).build(setting),
+                reference=None
+                if self.noiseless
+                else replace(self, epsilon=inf, unit=None).build(setting),
             ),
             parameters={
                 "clip": clip,
@@ -290,10 +306,11 @@ class OnlineSGD(AlgorithmSpec):
     ) -> GaussianNoise:
         """The noise of one release.
 
-        The sensitivity is that of all releases together, so the curve of the mechanism is that of
-        the whole game.
+        The sensitivity is that of all releases together, for all records of the unit, so the curve
+        of the mechanism is that of the whole game.
         """
-        moved, budget = encoder.sensitivity(change), Budget(self.epsilon, self.delta)
+        moved = encoder.sensitivity(change, *self.pattern(setting))
+        budget = Budget(self.epsilon, self.delta)
         return gaussian_noise(self.trust, COUNTED, budget, moved, setting.clients, self.honest)
 
     def _certificate(

@@ -15,7 +15,7 @@ from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event, Unit
+from hedgerow.core.units import Unit
 
 FAMILY = Batch(Huber(), 2)  # at the centre, a target of 1 or -1 gives the longest gradient
 TOLERANCE = 1e-4
@@ -34,19 +34,25 @@ def constant(setting: Setting, axis: int, target: float) -> Array:
 
 
 def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
-    """One example of a unit pulls in opposite directions; in half of all pairs no other pulls.
-
-    Units other than an event are all examples of a client.
-    """
+    """The examples of a unit pull in opposite directions; in half of all pairs no other pulls."""
     first = stream(rng, setting) * float(rng.integers(2))
-    client, when = int(rng.integers(setting.clients)), int(rng.integers(setting.rounds))
-    axis, event = int(rng.integers(setting.experts)), isinstance(unit, Event)
-    rounds = slice(when, when + 1) if event else slice(None)
-    which = slice(0, 1) if event else slice(None)
+    records, together, apart = unit.pattern(setting)
+    each, axis = min(together, FAMILY.size), int(rng.integers(setting.experts))
+    sites = rng.permutation(setting.clients)[: int((unit.shape or (1, 1))[1])].tolist()
+    if len(sites) > 1 and rng.integers(2):  # one round of each, often the same
+        rounds = rng.integers(setting.rounds, size=len(sites)) * rng.integers(2)
+        cells = list(zip(rounds.tolist(), sites, strict=True))
+    else:
+        times = min(-(-records // each), -(-setting.rounds // apart))
+        begins = int(rng.integers(setting.rounds - (times - 1) * apart))
+        cells = [(begins + k * apart, sites[0]) for k in range(times)]
     second = first.copy()
-    for records, target in ((first, 1.0), (second, -1.0)):
-        own = FAMILY.examples(constant(setting, axis, target))
-        FAMILY.examples(records)[rounds, client, which] = own[rounds, client, which]
+    for given, target in ((first, 1.0), (second, -1.0)):
+        own, left = FAMILY.examples(constant(setting, axis, target)), records
+        for k, (at, client) in enumerate(cells):
+            count = min(each, left - (len(cells) - k - 1))
+            FAMILY.examples(given)[at, client, :count] = own[at, client, :count]
+            left -= count
     return first, second
 
 

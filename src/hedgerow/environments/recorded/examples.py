@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.convex import Huber, Logistic, SquaredError
-from hedgerow.core.environment import Environment, fingerprint_of
+from hedgerow.core.environment import Environment, Traits, fingerprint_of
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, require_family
@@ -81,12 +81,16 @@ class ClientData(_Examples):
     examples
         How many examples every client uses in a round. Default: 1.
     horizon
-        The number of rounds. None (default): as many as the client with the fewest examples has.
+        The number of rounds of one pass. None (default): as many as the client with the fewest
+        examples has.
     test
         Features and targets to measure the model on, or None.
     clip
         Whether to move features and targets into the range that the loss declares; `moved` counts
         them. Default: False, and an example outside is an error.
+    passes
+        How many times all rounds are played, in the same order. Default: 1. With more, what is
+        protected must be an example that is used as often: `unit=hr.Example(passes, apart)`.
 
     Examples
     --------
@@ -107,10 +111,12 @@ class ClientData(_Examples):
     horizon: int | None = None
     test: Labelled | None = field(default=None, repr=False)
     clip: bool = False
+    passes: int = 1
 
     def __post_init__(self) -> None:
         require_family(self.loss)
         at_least("examples", self.examples, 1)
+        at_least("passes", self.passes, 1)
         named = _named(self.data)
         if not named:
             raise InvalidValue("Expected the examples of at least one client.")
@@ -147,6 +153,7 @@ class ClientData(_Examples):
             records, moved = clipped.records, clipped.moved
         for at, name in enumerate(rows):
             _check(self.loss, f"client {name!r}", records[:, at].reshape(used, -1))
+        records = np.tile(records, (self.passes, 1, 1))
         records.setflags(write=False)
         found = {
             "records": records,
@@ -157,6 +164,11 @@ class ClientData(_Examples):
         for name, value in found.items():
             object.__setattr__(self, name, value)
         _ = self.setting
+
+    @property
+    def traits(self) -> Traits:
+        rounds = len(self.records) // self.passes
+        return Traits(reuse=(self.passes, rounds if self.passes > 1 else 1))
 
     records: Array = field(init=False, repr=False)
     moved: int = field(init=False)
