@@ -160,7 +160,7 @@ class Resident(Protocol):
     It agrees with the plain loop on the same noise up to rounding errors. A state has the `round`
     and what measures may know of the `clients`. Games of one `kind` can be played `together`, for
     each seed all its games on its block; None: alone. That pays from `worth` rounds of all games
-    on; `most` bounds how many there are, for blocks of so many rounds.
+    on; `most` bounds how many there are, for blocks of this length.
     """
 
     @property

@@ -205,7 +205,7 @@ class Resident:
         return WORTH if self.client.work.family.trained else 0
 
     def most(self, rounds: int) -> int:
-        """How many games with so many rounds in a block fit on the device together."""
+        """How many games with blocks of `rounds` fit on the device together."""
         horizon = self.server.factorisation.count(None) if self.form.noise is None else 0
         each = self.client.work.width * max(rounds, self.form.examples, horizon)
         return max(1, _room() // each)

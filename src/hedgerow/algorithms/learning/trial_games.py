@@ -38,14 +38,14 @@ def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     first = stream(rng, setting) * float(rng.integers(2))
     records, together, apart = unit.pattern(setting)
     each, axis = min(together, FAMILY.size), int(rng.integers(setting.experts))
-    sites = rng.permutation(setting.clients)[: int((unit.shape or (1, 1))[1])].tolist()
-    if len(sites) > 1 and rng.integers(2):  # one round of each, often the same
-        rounds = rng.integers(setting.rounds, size=len(sites)) * rng.integers(2)
-        cells = list(zip(rounds.tolist(), sites, strict=True))
+    chosen = rng.permutation(setting.clients)[: int((unit.shape or (1, 1))[1])].tolist()
+    if len(chosen) > 1 and rng.integers(2):  # one round of each, often the same
+        rounds = rng.integers(setting.rounds, size=len(chosen)) * rng.integers(2)
+        cells = list(zip(rounds.tolist(), chosen, strict=True))
     else:
         times = min(-(-records // each), -(-setting.rounds // apart))
         begins = int(rng.integers(setting.rounds - (times - 1) * apart))
-        cells = [(begins + k * apart, sites[0]) for k in range(times)]
+        cells = [(begins + k * apart, chosen[0]) for k in range(times)]
     second = first.copy()
     for given, target in ((first, 1.0), (second, -1.0)):
         own, left = FAMILY.examples(constant(setting, axis, target)), records
