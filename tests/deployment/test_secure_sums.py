@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment import veil, wire
@@ -529,6 +530,15 @@ def test_labels_of_seals_are_never_equal() -> None:
     assert len(set(found)) == len(found) == 2 * 3 * 3 * 5
     sizes = {len(one[16:]) for one in found}
     assert sizes == {44, 48}
+
+
+def test_masks_are_the_key_stream_of_aes_256_from_zero() -> None:
+    """The first block of the zero key is a published answer; the others are made block by block."""
+    assert veil.mask(bytes(32), 2).tobytes().hex() == "dc95c078a2408989ad48a21492842087"
+    for key in (bytes(range(32)), bytes(31) + b"\1", b"\1" + bytes(31)):
+        block = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        want = block.update(b"".join(n.to_bytes(16, "big") for n in range(3)))
+        assert veil.mask(key, 5).tobytes() == want[:40]
 
 
 def test_no_seed_is_used_twice_and_none_is_in_a_file(
