@@ -520,6 +520,21 @@ def test_every_signature_is_for_one_kind_of_message(w: World) -> None:
             assert bool(good) is (kind == one[:1])
 
 
+def test_every_signature_is_for_one_study(w: World) -> None:
+    """A client has one key for all its studies."""
+    data, other = w.collect(1), bytes(range(32))
+    task = w.task(1, 0, data)
+    keys = [w.manifest.roster[name] for name in w.manifest.clients]
+    for one, key in ((data[0], keys[0]), (task, w.manifest.server)):
+        assert wire.signed(one, w.digest, key)
+        assert not wire.signed(one[:1] + other[:8] + one[9:], other, key)
+        assert not wire.signed(one, w.digest[:8] + other[8:], key)
+    ticket = wire.Ticket.of(data[0])[0]
+    assert wire.Ticket.read(ticket, w.digest, 0, keys, 2).client == 0
+    for study in (other, w.digest[:8] + other[8:]):
+        refused(wire.Ticket.read, ticket, study, 0, keys, 2, why="not signed by its client")
+
+
 def test_labels_of_seals_are_never_equal() -> None:
     """The client, the exchange and the study of a seal can never be read as another's."""
     studies, numbers = (bytes(32), bytes([1]) + bytes(31)), (0, 1, 2**32 - 1)
