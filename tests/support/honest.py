@@ -25,6 +25,7 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Units, from_units, to_units
 from hedgerow.core.limits import Between, Broadcasts, Numbers, Uploads
 from hedgerow.core.messages import Broadcast, Upload
@@ -32,7 +33,6 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event
-from hedgerow.core.validate import expect
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.curves import GaussianDP
@@ -167,7 +167,8 @@ class NoisySums(AlgorithmSpec):
         return GaussianDP(sqrt(releases) * mechanism.curve.mu)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        expect(self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}")
+        if not self.every <= setting.rounds:
+            raise InvalidValue(f"Expected every={self.every!r} <= horizon={setting.rounds}.")
         mechanism = self.mechanism(setting.experts)
         at_clients = self.noise_of == "clients"
         curve = self.curve(mechanism, setting)

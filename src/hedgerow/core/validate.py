@@ -1,4 +1,4 @@
-"""Rules for public parameters; every message reads `Expected name=value rule.`"""
+"""Rules that many public parameters share; a message reads `Expected name=value rule.`"""
 
 from __future__ import annotations
 
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hedgerow.core.lattice import Array
-
-
-def expect(holds: bool, name: str, value: object, rule: str) -> None:
-    """Raise `InvalidValue` unless `holds`.
-
-    >>> expect(False, "epsilon", -1.0, "> 0")
-    Traceback (most recent call last):
-    ...
-    hedgerow.core.errors.InvalidValue: Expected epsilon=-1.0 > 0.
-    """
-    if not holds:
-        raise InvalidValue(f"Expected {name}={value!r} {rule}.")
 
 
 def positive(name: str, value: float) -> None:

@@ -25,7 +25,7 @@ from hedgerow.core.extras import need_jax
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Counters, Everything
-from hedgerow.core.validate import at_least, expect
+from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.recorded.losses import Recorded, RecordedArray
@@ -309,9 +309,9 @@ def run_study(
                     config, keep=keep, progress=progress, store=store, executor=threads
                 )
         workers = 1
-    if executor is not None:
-        expect(
-            workers is None, "workers", workers, "to be None with an executor, which has its own"
+    if executor is not None and workers is not None:
+        raise InvalidValue(
+            f"Expected workers={workers!r} to be None with an executor, which has its own."
         )
     cores = os.cpu_count() or 1
     total = len(config.algorithms) * config.seeds

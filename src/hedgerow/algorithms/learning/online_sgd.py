@@ -42,7 +42,7 @@ from hedgerow.core.protecting import with_own_pattern
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Unit
-from hedgerow.core.validate import check_budget, expect, one_of, positive
+from hedgerow.core.validate import check_budget, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
@@ -156,20 +156,24 @@ class OnlineSGD(AlgorithmSpec):
     honest: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.epsilon, int | float):
-            expect(self.epsilon > 0, "epsilon", self.epsilon, "> 0 (inf: no noise)")
+        if isinstance(self.epsilon, int | float) and not self.epsilon > 0:
+            raise InvalidValue(f"Expected epsilon={self.epsilon!r} > 0 (inf: no noise).")
         check_budget(1.0 if self.noiseless else self.epsilon, self.delta)
-        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-        expect(self.delta > 0, "delta", self.delta, text)
+        if not self.delta > 0:
+            raise InvalidValue(
+                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
+                "guarantee."
+            )
         one_of(self, trust=get_args(Trust))
         check_honest(self.trust, self.honest)
         known = self.plan is None or isinstance(self.plan, Plan)
-        expect(known, "plan", self.plan, "to be None or a Plan")
+        if not known:
+            raise InvalidValue(f"Expected plan={self.plan!r} to be None or a Plan.")
         for name in ("clip", "step"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
-        if self.average is not None:
-            expect(0 < self.average < 1, "average", self.average, "in (0, 1)")
+        if self.average is not None and not 0 < self.average < 1:
+            raise InvalidValue(f"Expected average={self.average!r} in (0, 1).")
 
     @property
     def chosen(self) -> Plan:
@@ -285,14 +289,20 @@ class OnlineSGD(AlgorithmSpec):
                 "(`smooth`) if you can prove it; otherwise choose steps='start'."
             )
         if steps == "convex" and isinstance(single, Model):
-            expect(single.convex, "convex", single.convex, "to be True with steps='convex'")
+            if not single.convex:
+                raise InvalidValue(
+                    f"Expected convex={single.convex!r} to be True with steps='convex'."
+                )
             if single.steepest is None:
                 raise InvalidValue(
                     "Declare steepest, the largest gradient norm: steps='convex' must not clip."
                 )
             bound = single.gradient_bound("l2", work.width)
-            rule = f">= steepest={bound!r}: clipped gradients of a convex model need not be convex"
-            expect(work.clip >= bound, "clip", work.clip, rule)
+            if not work.clip >= bound:
+                raise InvalidValue(
+                    f"Expected clip={work.clip!r} >= steepest={bound!r}: clipped gradients of a "
+                    "convex model need not be convex."
+                )
         exposed = self.trust != "central" and not self.noiseless
         if steps in ("convex", "smooth") and exposed and isinstance(single.domain, Space):
             raise InvalidValue(
@@ -365,12 +375,11 @@ def default_step(smooth: float, rounds: int) -> float:
 
 def _require_known(single: Family, width: int) -> None:
     if isinstance(single, Model):
-        expect(
-            single.weights == width,
-            "experts",
-            width,
-            f"to be {single.weights}, the weights of {single!r}: one tree of parameters is trained",
-        )
+        if single.weights != width:
+            raise InvalidValue(
+                f"Expected experts={width!r} to be {single.weights}, the weights of {single!r}: "
+                "one tree of parameters is trained."
+            )
     elif type(single) not in (Logistic, SquaredError, Huber, Linear):
         raise Unsupported(
             f"OnlineSGD does not know the gradient of {type(single).__name__}. Write its loss as "
