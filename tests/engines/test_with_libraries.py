@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,14 @@ def test_models_of_scikit_learn_and_river_are_experts() -> None:
     out = _run("models.py", "sklearn", "river")
     assert "both clients follow the line: True" in out
     assert "over 600 rounds; epsilon = 1, delta = 0" in out
+
+
+def test_adapters_of_a_pretrained_model_learn_privately() -> None:
+    out = _run("adapters.py", "jax")
+    assert out.startswith("304 of 1536 weights are trained\n")
+    before, after = (float(x) for x in re.findall(r"0\.\d\d", out)[:2])
+    assert 0.8 < before < after - 0.04
+    assert "epsilon = 2, delta = 1e-5 for one of the 5 examples" in out
 
 
 @pytest.mark.parametrize("name", ["cluster.py", "models.py"])
