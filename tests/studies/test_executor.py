@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import threading
+import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.studies import executors
 from hedgerow.studies.run import run_study
 
 GAME = hr.Realizable(clients=3, experts=4, horizon=40)
@@ -23,8 +32,6 @@ class Elsewhere(Executor):
         self.waiting: list[tuple[Future[Any], bytes]] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        import pickle
-
         future: Future[Any] = Future()
         self.waiting.append((future, pickle.dumps((fn, args, kwargs))))
         if len(self.waiting) == 8:  # one task for each seed
@@ -79,3 +86,83 @@ def test_results_are_saved_by_the_caller_and_errors_are_passed_on() -> None:
         hr.run(GAME, ALGORITHMS, seeds=2, executor=broken)
     with pytest.raises(hr.InvalidValue, match="Expected workers=2 to be None with an executor"):
         hr.run(GAME, ALGORITHMS, seeds=2, workers=2, executor=Elsewhere())
+
+
+ARRAY = np.random.default_rng(3).integers(0, 2**20, (400, 5, 6)) / 2**20
+
+
+def _kill(pid: int) -> None:
+    time.sleep(0.5)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_the_study_is_sent_to_a_cluster_once() -> None:
+    class Counting(executors.Cluster):
+        def __init__(self) -> None:
+            self.kept, self.sizes = list[bytes](), list[int]()
+
+        def put(self, data: bytes) -> Any:
+            self.kept.append(data)
+            return len(self.kept) - 1
+
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            self.sizes.append(len(pickle.dumps((fn, args, kwargs))))
+            plugins, place, *task = args
+            future: Future[Any] = Future()
+            future.set_result(fn(plugins, self.kept[place], *task))
+            return future
+
+    cluster = Counting()
+    assert _same(
+        hr.run(ARRAY, ALGORITHMS, seeds=8, executor=cluster), hr.run(ARRAY, ALGORITHMS, seeds=8)
+    )
+    assert [len(data) > ARRAY.nbytes / 4 for data in cluster.kept] == [True]
+    assert max(cluster.sizes) < 2000
+
+
+def test_processes_survive_a_worker_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, killed = hr.run(GAME, ALGORITHMS, seeds=8), list[int]()
+    start = BaseProcess.start
+
+    def started(process: BaseProcess) -> None:
+        start(process)
+        if not killed:
+            killed.append(process.pid or 0)
+            os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setattr(BaseProcess, "start", started)
+    assert _same(hr.run(GAME, ALGORITHMS, seeds=8, executor="processes"), plain)
+    assert killed
+
+
+@pytest.mark.parametrize("name", ["slurm", "dask:8786", ""])
+def test_an_executor_that_nobody_knows_is_refused(name: str) -> None:
+    with pytest.raises(hr.InvalidValue, match="to be 'processes', 'ray' or 'dask://HOST:PORT'"):
+        hr.run(GAME, ALGORITHMS, seeds=2, executor=name)
+
+
+@pytest.mark.long
+def test_a_dask_cluster_that_loses_a_worker(tmp_path: Path) -> None:
+    """Real processes; the results are those of one process, and a run can be resumed."""
+    distributed = pytest.importorskip("distributed", reason="not one of the pinned requirements")
+    plain = hr.run(ARRAY, ALGORITHMS, seeds=24)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        with distributed.Client(cluster) as client:
+            pids = client.run(os.getpid)
+        threading.Thread(target=_kill, args=(next(iter(pids.values())),)).start()
+        far = hr.run(
+            ARRAY, ALGORITHMS, seeds=24, executor=f"dask://{address}", out=tmp_path / "run"
+        )
+        assert _same(far, plain)
+
+
+@pytest.mark.long
+def test_a_ray_cluster_gives_the_same_results() -> None:
+    pytest.importorskip("ray", reason="not one of the pinned requirements")
+    assert _same(
+        hr.run(ARRAY, ALGORITHMS, seeds=8, executor="ray"), hr.run(ARRAY, ALGORITHMS, seeds=8)
+    )

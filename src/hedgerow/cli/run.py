@@ -70,6 +70,13 @@ def run(
     ] = False,
     out: Out = None,
     workers: Workers = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            "--executor",
+            help="Where seeds are played: dask://HOST:PORT, ray or processes.",
+        ),
+    ] = None,
     json: Json = False,
     plugin: Plugins = None,
     data: Data = None,
@@ -142,6 +149,7 @@ def run(
                 keep=keep,
                 progress=lambda done, total: update(config.title, done, total),
                 store=unfinished.store,
+                executor=executor,
             )
         record = write_study(study, unfinished.draft, unfinished.final, found["losses"]["study"])
     if json:

@@ -17,6 +17,8 @@ EXTRAS = {
     "deploy": "A study server needs",
     "learning": "Training of models needs",
     "flower": "A study under Flower needs",
+    "dask": "A Dask cluster needs",
+    "ray": "A Ray cluster needs",
 }
 """The optional dependencies of the package, and what needs each."""
 

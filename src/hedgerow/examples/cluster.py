@@ -4,8 +4,7 @@
     python examples/cluster.py                  # two worker processes on this machine
     python examples/cluster.py SCHEDULER:8786   # a cluster that is already running
 
-Hedgerow, in the same version, and your data files must be on every machine. Any other executor of
-`concurrent.futures` works alike.
+Hedgerow, in the same version, must be on every machine. The losses are sent there once.
 """
 
 # pyright: reportMissingImports=false
@@ -27,10 +26,11 @@ if __name__ == "__main__":  # worker processes import this file
     cluster = (
         sys.argv[1]
         if len(sys.argv) > 1
-        else LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+        else LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     )
     with Client(cluster) as client:
-        far = hr.run(game, algorithms, seeds=8, executor=client.get_executor())
+        scheduler = client.scheduler_info()["address"].removeprefix("tcp://")
+        far = hr.run(game, algorithms, seeds=8, executor=f"dask://{scheduler}")
     print(far)
     near = hr.run(game, algorithms, seeds=8)
     pairs = list(zip(far.results, near.results, strict=True))

@@ -34,9 +34,10 @@ from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
+from hedgerow.studies.executors import PROCESSES, opened
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
-from hedgerow.studies.workers import needs_main, run_in_executor, run_in_processes
+from hedgerow.studies.workers import WorkerEnded, needs_main, run_in_executor, run_in_processes
 
 SHARES = 8  # parts of the seeds for an executor of any size; seeds that a device plays at once
 WORTH_PROCESSES = 4.0  # seconds of work that are left: starting processes costs about one
@@ -275,6 +276,25 @@ def _played_here(
     return []
 
 
+def _in_processes(
+    work: Callable[..., Any],
+    tasks: list[Any],
+    workers: int,
+    note: Callable[[Any], None],
+    found: Mapping[tuple[int, int], Pair],
+) -> None:
+    """Play tasks in processes; those that a killed worker has left are played again, once."""
+    prepare = partial(load_plugins, loaded_plugins())
+    for again in (True, False):
+        try:
+            run_in_processes(work, tasks, min(workers, len(tasks)), lambda _, p: note(p), prepare)
+            return
+        except WorkerEnded as ended:
+            if not (again and ended.killed):
+                raise
+        tasks = [t for t in tasks if any((i, seed) not in found for i in t[0] for seed in t[1])]
+
+
 def _stored(
     store: ResultStore, algorithms: int, seeds: Sequence[int]
 ) -> dict[tuple[int, int], Pair]:
@@ -290,14 +310,21 @@ def run_study(
     keep: bool = False,
     progress: Progress | None = None,
     store: ResultStore | None = None,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
 ) -> Study:
     """Run a study and return it, with results in order of algorithm and seed.
 
     The results do not depend on `workers` or on the `executor`, which plays the seeds if one is
-    given. Each is saved in the `store` as soon as it is finished,
-    and results that the store already holds are not run again.
+    given. Each is saved in the `store` as soon as it is finished, and results that it holds
+    already are not run again. Tasks of a worker that was killed are played again, once.
     """
+    if isinstance(executor, str) and executor != PROCESSES:
+        with opened(executor) as cluster:
+            return run_study(
+                config, workers=workers, keep=keep, progress=progress, store=store, executor=cluster
+            )
+    if isinstance(executor, str):
+        workers, executor = workers or os.cpu_count() or 1, None
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
@@ -351,13 +378,7 @@ def run_study(
             for task in tasks:
                 note(here(*task))
         elif tasks:
-            run_in_processes(
-                elsewhere,
-                tasks,
-                min(workers, len(tasks)),
-                lambda _, pairs: note(pairs),
-                partial(load_plugins, loaded_plugins()),
-            )
+            _in_processes(elsewhere, tasks, workers, note, found)
     ordered = [found[key] for key in sorted(found)]
     results = _share_comparators(config, [r for r, _ in ordered])
     return Study(config, algorithms, results, [k for _, k in ordered if k is not None])
@@ -372,7 +393,7 @@ def run(
     title: str = "Regret over time",
     alone: bool = False,
     workers: int | None = None,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     out: str | Path | None = None,
     progress: bool | Progress | None = None,
 ) -> Study:
@@ -400,8 +421,8 @@ def run(
         An accelerator has one process, which may play seeds and settings together; results then
         depend on what is played together, by rounding errors of 24 bits.
     executor
-        A `concurrent.futures` executor that plays the seeds instead, on this machine or others. The
-        results are the same, bit for bit.
+        A `concurrent.futures` executor that plays the seeds instead, on this machine or others, or
+        "dask://HOST:PORT", "ray" or "processes". The results are the same, bit for bit.
     out
         A new run folder for `hedgerow view` and others. Each result is saved as soon as it is
         finished: after an interruption the same call goes on where it was. An array or a DataFrame

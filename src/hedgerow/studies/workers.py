@@ -23,6 +23,7 @@ from typing import Any
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.registry import load_plugins
+from hedgerow.studies.executors import Cluster
 
 LONGEST = 20_000  # bytes of an error or a traceback: what a pipe holds before it is read
 
@@ -35,7 +36,9 @@ THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 class WorkerEnded(HedgerowError):
-    """A worker process ended in the middle of its task."""
+    """A worker process ended in the middle of its task; `killed`: by a signal."""
+
+    killed = False
 
 
 class _InWorker(Exception):
@@ -91,7 +94,8 @@ def run_in_executor(
 
     The plugins are loaded where a task runs, before the function is unpickled.
     """
-    written = pickle.dumps(function)
+    data = pickle.dumps(function)
+    written = executor.put(data) if isinstance(executor, Cluster) else data
     futures = {executor.submit(_run_in_worker, plugins, written, *task): task for task in tasks}
     try:
         for future in as_completed(futures):
@@ -140,10 +144,12 @@ def _answer(connection: Any, process: BaseProcess) -> Any:
         process.join()
         if process.exitcode == -signal.SIGTERM:  # all were terminated, and a worker ended first
             raise KeyboardInterrupt from None
-        raise WorkerEnded(
+        ended = WorkerEnded(
             f"A worker process ended in the middle of its task (exit code {process.exitcode}). "
             + (SCRIPT if process.exitcode == 1 else OUT_OF_MEMORY)
-        ) from None
+        )
+        ended.killed = (process.exitcode or 0) < 0
+        raise ended from None
     if error is not None:
         raise error from _InWorker(where)
     return result
