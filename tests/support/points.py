@@ -53,7 +53,7 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
     second = first.copy()
     client, start = int(rng.integers(3)), int(rng.integers(40)) * int(rng.integers(2))
     if isinstance(unit, Event | Person):
-        count = unit.records if isinstance(unit, Person) else 1
+        count = unit.records or 1 if isinstance(unit, Person) else 1
         rounds, clients = (start + np.arange(count)) % 40, np.full(count, client)
         if isinstance(unit, Person) and unit.clients > 1 and int(rng.integers(3)):
             places = (client + np.arange(count)) % 3  # at other clients, in the same rounds or not

@@ -82,7 +82,7 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[Stream, Stream]:
         places, on_one_day = (1, len(BEDS), len(BEDS))[moves], (1, 1, len(BEDS))[moves]
         stays = [
             ((day + i // on_one_day) % 40, (hospital + i % places) % len(BEDS))
-            for i in range(unit.records)
+            for i in range(unit.records or 1)
         ]
     else:
         stays = []
@@ -207,7 +207,7 @@ class Silo(AlgorithmSpec):
     about: Unit = EVENT
 
     def curve(self) -> GaussianDP:
-        stays = self.about.records if isinstance(self.about, Person) else 1
+        stays = self.about.records or 1 if isinstance(self.about, Person) else 1
         return GaussianDP(self.mu * sqrt(stays))
 
     def noise(self) -> GaussianNoise:

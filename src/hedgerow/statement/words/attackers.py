@@ -205,6 +205,8 @@ def _covered(unit: UnitRecord) -> str:
         return ""
     person = Person(**unit.parameters)
     beyond = "several" if person.clients == 1 else f"more than {person.clients}"
+    if person.records is None:
+        return f"A person at {beyond} clients is not covered."
     everywhere = person.clients == person.records > 1
     spread = "" if everywhere else f", or at {beyond} clients,"
     return f"A person with more records{spread} is not covered."
