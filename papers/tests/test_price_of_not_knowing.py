@@ -41,8 +41,8 @@ def test_the_verdict_follows_the_ratios() -> None:
     assert all(check.passed for check in good.checks)
     assert not any(check.passed for check in bad.checks)
     (row,) = (row for row in good.tables[0].rows if row[1] == "watched_selection")
-    assert row[2] == "0.5"
-    assert row[5] == "3"
+    shown = dict(zip(good.tables[0].columns, row, strict=True))
+    assert [shown[key] for key in ("worst", "worst if misled")] == ["0.5", "3"]
 
 
 def test_a_specialist_is_never_better_than_the_best_one() -> None:
@@ -51,3 +51,11 @@ def test_a_specialist_is_never_better_than_the_best_one() -> None:
     for row in found.values():
         specialists = [value for name, value in row.items() if name != "watched_selection"]
         assert min(specialists) == pytest.approx(1.0)
+
+
+def test_the_worst_stream_and_95_per_cent_are_of_streams_that_are_judged() -> None:
+    size = price.SIZES[0]
+    found = {(size, str(ratio)): {"a": float(ratio)} for ratio in range(1, 102)}
+    set_apart = {(size, "camps"): {"a": 500.0}, (size, "alternate"): {"a": 200.0}}
+    shown = price.summary(found | set_apart, "a")
+    assert [shown[key] for key in ("worst", "95 %", "worst if misled")] == [101.0, 96.0, 500.0]

@@ -209,7 +209,7 @@ def ratios(done: Studies, trust: str) -> dict[tuple[Size, str], dict[str, float]
 
 
 def summary(found: dict[tuple[Size, str], dict[str, float]], name: str) -> dict[str, Any]:
-    """The worst ratios with their streams, and the geometric mean of those that are judged."""
+    """The worst ratios with their streams; 95 % and the geometric mean of those that are judged."""
     judged = {
         game: row[name] for game, row in found.items() if game[1] not in (*TUNED, *MISLEADING)
     }
@@ -218,6 +218,7 @@ def summary(found: dict[tuple[Size, str], dict[str, float]], name: str) -> dict[
     return {
         "worst": judged[most],
         "on": most[1],
+        "95 %": float(np.percentile(list(judged.values()), 95)),
         "geometric mean": exp(float(np.mean(np.log(list(judged.values()))))),
         "worst if misled": misled[wrong],
         "misled by": wrong[1],
