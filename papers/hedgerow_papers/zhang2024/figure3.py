@@ -7,8 +7,9 @@ sensitivity (`proofs/online_sgd.md`). In the paper all curves share one step, bu
 noise, which has a smaller one; the numbers are not printed. `step_search` finds them on other data,
 with one grid: the step with the least mean loss of MF (i), (ii), (iii), and the best one of
 independent noise. The claim is judged at these: a curve follows that without noise if it is nearer
-to it than to that of independent noise. A shared step favours nobody but the run without noise,
-which could take a far larger one. So every method is also played at its own best step.
+to it than to that of independent noise. A shared step favours closeness: it holds back the run
+without noise, which could take a far larger one. So every method is also played at its own best
+step.
 
 What is compared is the excess: the loss on test data, as a mean over the last 8 % of the rounds,
 minus that of the tuned run without noise that takes its gradients in the same way, on the same
