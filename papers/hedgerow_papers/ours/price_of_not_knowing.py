@@ -11,8 +11,8 @@ max(1, ln(d)/(m epsilon)), which is too little to compare.
 
 Three streams mislead: in "camps" and "one coin" recent losses say the wrong thing, and in
 "sawtooth" the best expert changes more often than a test can follow. They are shown apart; "camps"
-was set apart after the games were played. There `watched_selection` loses much more than
-`sparse_vector`.
+was set apart after the games were played. In "one coin" `watched_selection` loses much more than
+the best specialist.
 
 The constants of `watched_selection` were tuned on other streams: laws, changes, drifts of 0.5, 4
 and 10 cycles, square waves, common shocks, and on "alternate" and "comeback", which are here but
