@@ -155,7 +155,7 @@ def gallery_page() -> str:
         "",
         "This page shows the picture of every experiment; a click leads to its claim and its numbers.",
         "",
-        "Pictures are of the quick form, which has fewer seeds. Verdicts are those of the stored full runs. `hedgerow gallery` draws them all again.",
+        "Pictures that say so are of the quick form, which has fewer seeds. Verdicts are those of the stored full runs. `hedgerow gallery` draws them all again.",
         "",
         "::::{container} gallery",
     ]
