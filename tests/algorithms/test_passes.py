@@ -70,6 +70,20 @@ def test_records_in_one_round_add_up() -> None:
     assert clipped[0].parameters["deviation"] < 2 * 2 * one
 
 
+@pytest.mark.parametrize("kind", ["blt", "independent"])
+@pytest.mark.parametrize("trust", ["central", "distributed"])
+def test_clipped_sums_of_several_clients_add_up(kind: Any, trust: Any) -> None:
+    """One round sum of each client moves, and their total is released."""
+    plan, setting = Plan("clipped", factorisation=kind), hr.Setting(5, 1, 12, family=FAMILY)
+    found = [
+        OnlineSGD(1.0, delta=1e-3, trust=trust, plan=plan, unit=unit).build(setting)
+        for unit in (None, Person(5, clients=5), Person(5))
+    ]
+    one, at_five, at_one = (built.certificate.mechanisms[0].sensitivity for built in found)
+    assert at_five >= 0.999 * 5 * one
+    assert at_one < at_five if kind == "independent" else at_one <= at_five
+
+
 class Forgetful(OnlineSGD):
     """Noise for one use, and a promise for all of them."""
 
@@ -95,7 +109,7 @@ def test_data_that_are_used_again_need_a_unit_that_says_so() -> None:
     game = hr.ClientData([client(20), client(20)], hr.Logistic(), examples=2, passes=3)
     assert game.setting.horizon == 30
     assert (game.records[:10] == game.records[10:20]).all()
-    for unit in (None, Example(2, 10), Example(3, 11)):
+    for unit in (None, Example(2, 10), Example(3, 11), hr.Window(11)):
         with pytest.raises(hr.Unsupported, match=r"unit=hr.Example\(passes=3, apart=10\)"):
             hr.simulate(OnlineSGD(unit=unit).build(game.setting), game, 0)
     for unit in (Example(3, 10), Example(4, 5), Person(3)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,6 +19,8 @@ from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink, Traffic
+from hedgerow.core.unit_order import covers
+from hedgerow.core.units import Example
 from hedgerow.core.validate import at_least
 from hedgerow.engines.alone import Alone, own_seed
 from hedgerow.engines.loop import Engine, WholeGame
@@ -352,8 +355,7 @@ def require_fit(algorithm: Algorithm, environment: Environment, alone: bool = Fa
     environment.traits.require_needed(algorithm.name, algorithm.needs)
     times, distance = environment.traits.reuse
     for unit in (g.unit for g in algorithm.certificate.guarantees if g.protects and times > 1):
-        records, _, apart = unit.pattern(setting)
-        if records < times or apart > distance:
+        if not covers(unit, Example(times, distance, record=unit.record), setting.horizon or inf):
             raise Unsupported(
                 f"{type(environment).__name__} uses every example in {times} rounds, {distance} "
                 f"apart, but {algorithm.name} protects {unit.words()}. Set "

@@ -41,6 +41,7 @@ from hedgerow.core.noise import COUNTED
 from hedgerow.core.protecting import with_own_pattern
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.setting import Setting
+from hedgerow.core.unit_text import parse_unit
 from hedgerow.core.units import Unit
 from hedgerow.core.validate import check_budget, one_of, positive
 from hedgerow.privacy.budget import Budget
@@ -191,10 +192,12 @@ class OnlineSGD(AlgorithmSpec):
         return with_own_pattern(self, unit, setting)
 
     def pattern(self, setting: Setting, every: int = 1) -> tuple[int, int, int]:
-        """As for any running sum; clipped local steps move no further for several records."""
+        """As for any running sum; clipped steps of a client move no further for several records."""
         records, together, apart = super().pattern(setting, every)
-        one = self.chosen.steps == "clipped" and together <= single(setting.family)[1]
-        return records, 1 if one else together, apart
+        if self.chosen.steps == "clipped" and self.unit is not None:
+            clients = (parse_unit(self.unit).shape or (1, inf, 1))[1]
+            together = int(min(together, clients * every))
+        return records, together, apart
 
     def resolve(self, setting: Setting) -> Algorithm:
         family, width, clients = setting.family, setting.experts, setting.clients
