@@ -269,6 +269,13 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     server.close()
 
 
+def test_a_study_without_a_horizon_is_charged(place: Path) -> None:
+    choices: Any = {"algorithm": "watched_selection", "choices": {"epsilon": "0.5"}}
+    study = small_study(place, clients=1, experts=3, horizon=None, seed=None, **choices)
+    (charge,) = study.learner(0).client.account.charges()
+    assert charge.study == study.learner(0).client.manifest.digest
+
+
 def test_a_study_is_marked_as_charged_before_it_is_joined(place: Path) -> None:
     """Killed in between, it could be played without the mark that shows an old account."""
     account = Account.make(place / "data", name="Ward", unit="event", epsilon="1")

@@ -415,6 +415,7 @@ WRONG = {
     "a length and chunks": USUAL.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost"),
     "a space before the colon": USUAL.replace(b"Host:", b"Host :"),
     "no host": USUAL.replace(b"Host: a\r\n", b""),
+    "a small version": USUAL.replace(b"HTTP", b"http"),
     "a negative length": USUAL.replace(b": 5", b": -5"),
 }
 

@@ -236,7 +236,7 @@ class Account:
         for guarantee in algorithm.certificate.guarantees:
             if not guarantee.protects:
                 continue
-            times = steps(guarantee.unit, self.unit, algorithm.setting.rounds)
+            times = steps(guarantee.unit, self.unit, algorithm.setting.horizon or inf)
             if times == 1:
                 found.append((guarantee, 1))
                 continue

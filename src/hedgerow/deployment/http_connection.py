@@ -28,9 +28,8 @@ _RETRY, _TYPE = (b"retry-after", b"1"), (b"content-type", MEDIA.encode())
 _PLAIN = re.compile(
     b"POST %b HTTP/1\\.1\r\n"
     % MESSAGES.encode()
-    + rb"((?:(?:host|accept|accept-encoding|user-agent|content-type|content-length): "
-    rb"[!-~ ]*\r\n)+)\r\n",
-    re.IGNORECASE,
+    + rb"((?:(?i:host|accept|accept-encoding|user-agent|content-type|content-length): "
+    rb"[!-~ ]*\r\n)+)\r\n"
 )
 _ONCE = re.compile(rb"(?:^|\n)(host|content-length): ([!-~ ]+)\r", re.IGNORECASE)
 

@@ -498,7 +498,7 @@ def small_study(
     *,
     clients: int,
     experts: int,
-    horizon: int,
+    horizon: int | None,
     algorithm: str = "sparse_vector",
     choices: Mapping[str, Any] | None = None,
     seed: int | None = 0,
