@@ -427,6 +427,33 @@ def test_an_interrupted_join_says_what_was_charged(
         assert f"run --data known --study {digest}" in hedgerow(*join, "--yes").out
 
 
+def test_a_study_of_records_is_joined_for_people_at_its_price(
+    hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --convert its price is said and nothing is charged; with it this is charged, once."""
+    monkeypatch.setenv("HEDGEROW_CLIENT_HOME", str(tmp_path / "home"))
+    with served(tmp_path / "study", clients=1, seed=None) as one:
+        (tmp_path / "home" / "known").mkdir(parents=True)
+        key = tmp_path / "study" / "data-client-000" / "key.pem"
+        key.rename(tmp_path / "home" / "known" / "key.pem")
+        unit = ("--budget", "10", "--unit", "person:3")
+        assert hedgerow("client", "init", "--data", "known", *unit).code == 0
+        given = ("--data", "known", "--server-key", one.study.manifest.server, "--yes")
+        join = ("client", "join", f"http://{one.host}", *given)
+        refused = hedgerow(*join)
+        assert refused.code == 2
+        said = " ".join(refused.err.split())
+        assert "For that unit the study costs epsilon = 3" in said
+        assert "Nothing was charged" in said
+        assert "join with --convert, which charges this" in said
+        joined, again = (hedgerow(*join, "--convert") for _ in range(2))
+        assert "joining charges epsilon = 3" in " ".join(joined.err.split())
+        assert "epsilon = 3 of 10" in joined.out
+        assert again.out == joined.out
+        shown = hedgerow("client", "ledger", "known").out
+        assert "converted: 3 times what the study protects" in " ".join(shown.split())
+
+
 def test_an_interrupted_launch_says_what_is_kept(
     hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,3 +73,27 @@ def test_sleeping_experts_are_named_where_a_bound_does_not_cover_them() -> None:
     game = hr.RecordedArray(losses, missing="absent")
     (note,) = notes(hr.PhasedSelection().build(game.setting).in_game(game.traits), game)
     assert "this environment has experts that sleep, for which nothing is proven" in note
+
+
+@pytest.mark.parametrize(
+    ("clients", "experts", "epsilon", "error"),
+    [
+        (2, 2, 0.69, "0.25"),  # exp(-0.69) / 2 = 0.251, and half of what a guess errs is 0.25
+        (2, 2, 0.70, None),
+        (2, 2, 1e-6, "0.50"),
+        (4, 100, 0.01, "0.99"),
+        (30, 100, 1.0, None),
+        (1, 1, 1e-3, None),  # there is nothing to choose
+    ],
+)
+def test_a_choice_that_errs_half_as_often_as_a_guess_teaches_nothing(
+    clients: int, experts: int, epsilon: float, error: str | None
+) -> None:
+    algorithm = hr.VoteSelection(epsilon=epsilon).build(hr.Setting(clients, experts, 512))
+    said = [note for note in budget_notes(algorithm) if "nothing can be learned" in note]
+    text = (
+        f"nothing can be learned: even if all {clients} clients prefer one expert, a choice that "
+        f"protects each so well is another one with a chance of at least {error}. Take more "
+        "clients, a larger epsilon or a smaller unit"
+    )
+    assert said == ([] if error is None else [text])
