@@ -102,6 +102,7 @@ from .environments.registry import ENVIRONMENTS as ENVIRONMENTS
 from .environments.wrappers.absent import Absent as Absent
 from .environments.wrappers.delayed import Delayed as Delayed
 from .environments.wrappers.sleeping import Sleeping as Sleeping
+from .environments.wrappers.visits import Visits as Visits
 from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise

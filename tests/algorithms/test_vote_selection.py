@@ -14,10 +14,14 @@ import hedgerow as hr
 from hedgerow.algorithms.phases.vote_selection import error_at_least
 from hedgerow.algorithms.phases.votes import Likelihood
 from hedgerow.audits.cases.parts import all_transcripts
-from hedgerow.audits.cases.votes import Loud, Uncut
+from hedgerow.audits.cases.votes import Loud, OfRecords, Uncut
 from hedgerow.audits.runner import AuditRow, attack, cases_of
+from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.contracts.suite import examine as contract
+from hedgerow.core.people import with_people
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.deployment.manifest import check_deployable
 from hedgerow.privacy import NoisyMax
 
 SETTING = hr.Setting(clients=3, experts=2, horizon=4)
@@ -88,6 +92,110 @@ def test_choices_that_cost_too_much_are_caught() -> None:
     spec = Unshared(choices=(3, 9))
     assert contract("ledger composes", hr.VoteSelection(choices=(3, 9))).status == "holds"
     assert contract("ledger composes", spec).status == "broken"
+
+
+PEOPLE = (
+    hr.VoteSelection(unit="person", people=4),
+    hr.VoteSelection(unit="person@2", people=4, choices=(3, 9, 15)),
+)
+
+
+@pytest.mark.parametrize("spec", PEOPLE, ids=["one client", "two clients"])
+def test_a_person_has_one_vote_at_each_client(spec: hr.VoteSelection) -> None:
+    """Contracts hold, and attacks reach the certificate; a vote for each record is caught."""
+    found = {name: examine(name, spec) for name in CONTRACTS}
+    assert {name for name, one in found.items() if one.status == "broken"} == set()
+    for name in ("sensitivities hold", "ledger composes", "nothing raw in a view", "resumable"):
+        assert found[name].status == "holds"
+    rows = [AuditRow(case, attack(case)) for case in cases_of("vote_selection", spec)]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    assert 0.99 <= (rows[1].finding.epsilon or 0.0) <= 1.0 + 1e-9
+    assert rows[-1].case.name == "a person counted once for each record"
+
+
+@pytest.mark.parametrize("kind", ["often", "blind"])
+def test_contracts_catch_people_who_are_counted_wrongly(kind: str) -> None:
+    """Once for each record; or once, where the person is at two clients."""
+
+    @dataclass(frozen=True)
+    class Wrong(hr.VoteSelection):
+        def resolve(self, setting: hr.Setting) -> Algorithm:
+            built: Any = super().resolve(setting)
+            if kind == "often":
+                often = OfRecords(built.client.experts, self.scores, self.people or 1)
+                return replace(built, client=often)
+            once = tuple(replace(one, sensitivity=1.0) for one in built.server.selections)
+            certificate = replace(built.certificate, mechanisms=once)
+            server = replace(built.server, selections=once)
+            return replace(built, server=server, certificate=certificate)
+
+    right = PEOPLE[kind == "blind"]
+    wrong = Wrong(unit=right.unit, people=4, choices=(15,))
+    assert examine("sensitivities hold", wrong).status == "broken"
+
+
+@pytest.mark.parametrize("scores", ["studentised", "clip", "vote"])
+def test_no_person_is_told_from_any_other(scores: Any) -> None:
+    """All that one person may report in three rounds, or not come at all, beside other people."""
+    setting = hr.Setting(2, 2, 4)
+    spec = hr.VoteSelection(2.0, scores, (1, 2, 3), unit="person@2", people=2)
+    built = spec.build(setting)
+    sent = all_transcripts(
+        hr.VoteSelection(2.0, scores, (1, 2, 3)).build(setting), np.zeros((4, 2, 2))
+    )
+    likelihood, rng, worst = built.claims.log_likelihood, np.random.default_rng(4), 0.0
+    assert likelihood is not None
+    states = [(-1, 0.0, 0.0), *((0, a, b) for a in (0.0, 1.0) for b in (0.0, 1.0))]
+    for _ in range(4):
+        others, table = rng.integers(0, 2, (4, 2, 2)).astype(float), []
+        free = rng.random((4, 2)) < 0.8
+        for own in product(states, repeat=3):
+            who, losses = np.where(free, -1, 1), others.copy()
+            for at, (state, *given) in enumerate(own):
+                who[at, free[at]], losses[at, free[at]] = state, given
+            table.append([likelihood(list(one), with_people(losses, who)) for one in sent])
+        chances = np.array(table)
+        assert np.allclose(np.exp(chances).sum(axis=1), 1.0)
+        worst = max(worst, float((chances.max(axis=0) - chances.min(axis=0)).max()))
+    assert 1.2 <= worst <= 2.0 * (1 + 1e-9)
+
+
+def test_300_people_with_up_to_100_records_are_heard() -> None:
+    """The wait of 1/8 of the rounds costs 389; dividing the budget among 100 records costs 3,076."""
+    game = hr.Visits(
+        of=hr.Bernoulli(clients=3, experts=20, horizon=2**14, gap=0.2), people=100, most=100
+    )
+    study = hr.run(game, {"votes": hr.VoteSelection(unit="person", people=100)}, seeds=24)
+    assert study.regret("votes").mean <= 450
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"unit": "person"}, "as in people=100"),
+        ({"unit": "person@31", "people": 3}, "<= the 30 clients of the game"),
+        ({"unit": "person:4", "people": 3}, "come with unit='person'"),
+        ({"people": 3}, "come with unit='person'"),
+        ({"unit": "person", "people": 3, "every": 4, "delta": 1e-6}, "without every="),
+        ({"unit": "person", "people": 0}, "people=0"),
+    ],
+)
+def test_people_that_cannot_vote_are_refused(choices: Any, words: str) -> None:
+    with pytest.raises(hr.HedgerowError, match=words):
+        hr.VoteSelection(**choices).build(hr.Setting(30, 4, 512))
+
+
+def test_people_vote_in_games_of_people_only() -> None:
+    built = PEOPLE[1].build(hr.Setting(3, 3, 24))
+    assert built.certificate.public.unit == parse_unit("person@2")
+    assert "FEW_CLIENTS" in {one.name for one in built.certificate.public.assumes}
+    plain = hr.Bernoulli(clients=3, experts=3, horizon=24)
+    with pytest.raises(hr.Unsupported, match="needs people behind records"):
+        hr.run(plain, {"votes": PEOPLE[1]})
+    with pytest.raises(hr.Unsupported, match="does not support people behind records"):
+        hr.run(hr.Visits(of=plain), {"clients": hr.VoteSelection()})
+    with pytest.raises(hr.Unsupported, match=r"vote in simulations only\. Choose unit='client'"):
+        check_deployable(built)
 
 
 HISTOGRAM = hr.VoteSelection(epsilon=3.0, delta=1e-6, every=4)

@@ -26,7 +26,7 @@ from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow_papers.ours.heterogeneous import Heterogeneous
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
-AROUND = ("absent", "delayed", "sleeping")
+AROUND = ("absent", "delayed", "sleeping", "visits")
 # points, not experts: test_examples.py, test_learning_streams.py
 EXAMPLES = (
     "class_forecasts",

@@ -26,6 +26,7 @@ from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
+from hedgerow.core.people import who_came
 from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
@@ -40,6 +41,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
+from hedgerow.environments.wrappers.visits import Visits
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig, from_table
 from hedgerow.studies.run import run_study
@@ -619,3 +621,36 @@ def test_points_and_sleeping_experts_are_refused_with_what_to_do() -> None:
     filled[:, :, 0] = np.nan
     gaps = Combining(ForecastTable(filled, np.ones((6, 3))))
     simulate(PrivateMixture().build(gaps.setting), gaps, 1)  # as it says
+
+
+def test_people_come_often_or_rarely_and_never_together() -> None:
+    """The same visits whatever the blocks; the law of their number; losses seen only then."""
+    plain = Bernoulli(clients=4, experts=3, horizon=20_000)
+    game = Visits(of=plain, people=500, most=50)
+    made = _whole(game)
+    assert np.array_equal(made.reports, _whole(game, block=777).reports)
+    assert np.array_equal(made.losses, _whole(plain).losses)
+    seen, who = who_came(made.reports)
+    assert np.array_equal(seen[who >= 0], made.losses[who >= 0])
+    assert not seen[who < 0].any()
+    often = np.stack([np.bincount(who[:, i][who[:, i] >= 0], minlength=500) for i in range(4)])
+    assert (often.min(), often.max(), often.shape) == (2, 50, (4, 500))
+    for more in (2, 4, 9, 20):  # 2 + k visits or more: a chance of 1 / (1 + k)
+        count = int((often >= more + 2).sum())
+        assert stats.binomtest(count, often.size, 1 / (1 + more)).pvalue > 1e-4
+    crowded = _whole(Visits(of=SMALL, people=300, most=100))
+    assert (who_came(crowded.reports)[1] >= 0).all()  # more visits than rounds: some are left out
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"of": SMALL, "people": 0}, "people=0"),
+        ({"of": SMALL, "most": 1}, "most=1"),
+        ({"of": Absent(of=SMALL)}, "cannot wrap an environment with absent clients"),
+        ({"of": Visits(of=SMALL)}, "cannot wrap an environment with people behind records"),
+    ],
+)
+def test_games_in_which_nobody_can_come(given: Any, words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        Visits(**given)

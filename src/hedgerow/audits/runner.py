@@ -30,7 +30,7 @@ from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.unit_text import parse_unit
-from hedgerow.core.units import Event
+from hedgerow.core.units import Event, Person
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.records.build import choices_of
@@ -209,7 +209,8 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
         )
     unit = Event() if spec.unit is None else parse_unit(spec.unit)
     own = next(each.default for each in fields(spec) if each.name == "unit")
-    one = type(unit) is Event or unit == own
+    people = isinstance(unit, Person) and unit.records is None  # only those who vote
+    one = type(unit) is Event or unit == own or people
     cases = AUDITS[name](spec) if one else cases_of_unit(spec, unit)
     null = (
         bool(cases) and cases[0].expected == "holds" and _same_data(cases[0].first, cases[0].second)

@@ -117,6 +117,9 @@ PUBLIC_PARAMETERS = Assumption(
 OTHER_CLIENTS = Assumption(
     "OTHER_CLIENTS", "clients that look or collude hold no data of the protected person"
 )
+FEW_CLIENTS = Assumption(
+    "FEW_CLIENTS", "nobody has records at more clients than the unit says; nobody checks this"
+)
 PUBLIC_PRESENCE = Assumption(
     "PUBLIC_PRESENCE",
     "which clients take part in which round is not protected (a missing play shows it) and does "

@@ -29,6 +29,7 @@ class Feature(Enum):
     LATE_REPORTS = "late reports"
     SIDE_INFORMATION = "public side information"
     SOME_REPORT = "rounds in which only some clients report"
+    PEOPLE = "people behind records"
 
 
 MASKS_AND_DELAYS = frozenset(

@@ -9,6 +9,7 @@ from unicodedata import normalize
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, to_units
 
 LONGEST_ID = 4096  # bits of a whole number; Python writes longer ones slowly, or not at all
 Who = int | str | np.integer[Any]
@@ -56,3 +57,17 @@ class People:
     def add(self, person: str, now: int) -> None:
         """Keep that a person was added."""
         self.seen[person] = (self.seen.get(person, (0, 0))[0] + 1, now)
+
+
+def with_people(losses: Array, who: np.ndarray) -> Array:
+    """Reports about people in a game: the losses, and the number of the person in a last column.
+
+    `who` counts from 0 at each client; -1 is nobody, whose losses are not seen.
+    """
+    seen = np.where(who[..., None] >= 0, losses, 0.0)
+    return np.concatenate([seen, (who[..., None] + 1) / UNITS_PER_LOSS], axis=-1)
+
+
+def who_came(reports: Array) -> tuple[Array, np.ndarray]:
+    """The losses of such reports, and who came; -1: nobody."""
+    return reports[..., :-1], to_units(reports[..., -1]) - 1

@@ -574,6 +574,11 @@ def check_deployable(
             refuse("under masks every client plays, and adds its share of noise to every exchange")
     if algorithm.setting.deciders not in (None, 1):
         refuse("in a deployment all clients play for one decider")
+    if Feature.PEOPLE in algorithm.needs:
+        refuse(
+            "a deployment counts people and does not keep their losses apart, so they vote in "
+            "simulations only. Choose unit='client', which protects each of them, too"
+        )
     missing = sorted(feature.value for feature in algorithm.needs - plays)
     if missing:
         refuse(f"it needs features = {missing} in the study file")

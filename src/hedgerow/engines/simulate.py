@@ -394,7 +394,8 @@ def _are_late(environment: Environment, block: Block) -> bool:
 
 def _check_declared(environment: Environment, declared: frozenset[Feature], block: Block) -> None:
     """Require that masks and delays are declared, because certificates rely on it."""
-    late = block.reports if _are_late(environment, block) else None
+    other = Feature.PEOPLE not in declared and _are_late(environment, block)
+    late = block.reports if other else None
     masks = (
         (block.awake, Feature.SLEEPING_EXPERTS),
         (block.present, Feature.ABSENT_CLIENTS),

@@ -40,6 +40,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "sign_estimation": "hedgerow.environments.hard.columns:SignEstimation",
         "sleeping": "hedgerow.environments.wrappers.sleeping:Sleeping",
         "switching": "hedgerow.environments.drawn.switching:Switching",
+        "visits": "hedgerow.environments.wrappers.visits:Visits",
         "uniform": "hedgerow.environments.drawn.stochastic:UniformLosses",
     },
     Environment,

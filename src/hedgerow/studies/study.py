@@ -457,13 +457,15 @@ def budget_notes(algorithm: Algorithm, bound: bool = True) -> list[str]:
 
 def _too_few_voters(algorithm: Algorithm) -> list[str]:
     """A note if whole voters cannot be protected and heard (`vote_selection.md#lower-bound`)."""
-    error, setting = algorithm.parameters.get("error_at_least", 0.0), algorithm.setting
+    known, setting = algorithm.parameters, algorithm.setting
+    error, voters = known.get("error_at_least", 0.0), f"{setting.clients} clients"
+    voters = f"{known['voters']} people" if "voters" in known else voters
     if error < (1 - 1 / setting.experts) / 2 or setting.experts == 1:
         return []
     return [
-        f"nothing can be learned: even if all {setting.clients} clients prefer one expert, a "
+        f"nothing can be learned: even if all {voters} prefer one expert, a "
         f"choice that protects each so well is another one with a chance of at least {error:.2f}. "
-        "Take more clients, a larger epsilon or a smaller unit"
+        f"Take more {voters.split()[1]}, a larger epsilon or a smaller unit"
     ]
 
 

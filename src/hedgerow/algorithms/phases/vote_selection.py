@@ -1,8 +1,9 @@
-"""Vote selection: a few private choices from what whole clients prefer.
+"""Vote selection: a few private choices from what whole clients, or people, prefer.
 
 Each client sends one number in [0, 1] for each expert, made from all its data so far in any way it
 likes. Whatever its data are, the sum over clients moves by at most 1, so a choice protects the
 whole client. Few choices are best: the budget is that of the client and is shared by all of them.
+Where people are protected, each of them has such a vote, and clients send the sums of their votes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import pairwise
 from math import ceil, exp, expm1, inf
 from typing import ClassVar, Literal, get_args
 
+from hedgerow.algorithms.phases.people_votes import PEOPLE, PeopleVoter, people_games
 from hedgerow.algorithms.phases.vote_histogram import (
     HistogramServer,
     NoisyVotes,
@@ -24,14 +26,24 @@ from hedgerow.algorithms.phases.vote_histogram import (
 from hedgerow.algorithms.phases.votes import Likelihood, Opinion, Scores, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.noisy_reports import check_honest
-from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.certificate import (
+    FEW_CLIENTS,
+    OTHER_CLIENTS,
+    Certificate,
+    Channel,
+    Proof,
+    trusted_server,
+)
+from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.games import Games
 from hedgerow.core.limits import Broadcasts, Range, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
 from hedgerow.core.unit_order import covers
-from hedgerow.core.units import Client, Unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Client, Event, Person, Unit
 from hedgerow.core.validate import at_least, check_budget, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.composition.steps import pure_sum
@@ -40,7 +52,7 @@ from hedgerow.privacy.mechanisms import NoisyMax
 
 @dataclass(frozen=True)
 class VoteSelection(AlgorithmSpec):
-    """Protect whole clients: choose an expert from what they prefer, once or a few times.
+    """Protect whole clients, or people: choose an expert from what they prefer, a few times.
 
     At public times each client sends one score in [0, 1] for each expert, made from all its data so
     far, and the server chooses by permute-and-flip. Before the first choice all follow an expert
@@ -59,7 +71,7 @@ class VoteSelection(AlgorithmSpec):
     choices
         The rounds before which experts are chosen, rising. None (default): by clients * epsilon.
         Below 200 once, after 1/32 of the rounds; below 1000 twice; otherwise after 1, 9, 73, ...
-        rounds, with more budget for later choices.
+        rounds, with more budget for later choices. People, who come rarely: once, after 1/8.
     every, delta
         For a best expert that changes: every that many rounds clients vote for the leader of the
         rounds since the last choice, in Gaussian noise. It needs delta > 0, such as 1e-6, and many
@@ -69,6 +81,10 @@ class VoteSelection(AlgorithmSpec):
         and only the sum of all votes is visible.
     honest
         With "distributed": how many clients keep their share secret. None (default): all but one.
+    people
+        With unit="person", which is a person with any number of records: the most people at one
+        client. Each has one vote. With "person@2" a person may be at two clients. None (default):
+        clients vote.
 
     Guarantee
     ---------
@@ -89,17 +105,21 @@ class VoteSelection(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
+        interval=None,
         meanings={
             "scores": "how clients say what they prefer",
             "choices": "rounds before which experts are chosen",
             "trust": "who adds noise to votes",
             "honest": "number of clients whose shares of noise are enough",
+            "people": "the most people at one client",
+            "voters": "the most clients or people that vote",
             "error_at_least": "no choice that protects clients so well errs less often",
         },
         forms={
             "votes": {"scores": "vote"},
             "clip": {"scores": "clip"},
             "two choices": {"choices": (1, 2)},
+            "people": {"unit": "person", "people": PEOPLE},
             "histograms": {"every": 2, "delta": 1e-6},
             "histograms, distributed": {"every": 2, "delta": 1e-6, "trust": "distributed"},
         },
@@ -112,12 +132,20 @@ class VoteSelection(AlgorithmSpec):
     delta: float = 0.0
     trust: Literal["central", "distributed"] = "central"
     honest: int | None = None
+    people: int | None = None
     unit: Unit | str | None = field(default=Client(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         one_of(self, scores=get_args(Scores), trust=("central", "distributed"))
         check_honest(self.trust, self.honest)
+        if self.people is not None:
+            at_least("people", self.people, 1)
+            if self._crowd is None or self.every is not None:
+                raise InvalidValue(
+                    f"Expected people={self.people} to come with unit='person' (any number of "
+                    "records) and without every=: only then do people vote."
+                )
         if self.every is None:
             if self.delta or self.trust != "central":
                 raise InvalidValue(
@@ -143,12 +171,31 @@ class VoteSelection(AlgorithmSpec):
             if not rising:
                 raise InvalidValue(f"Expected choices={self.choices!r} to be rising.")
 
+    @property
+    def _crowd(self) -> Person | None:
+        """The person that is protected, if people vote."""
+        unit = Event() if self.unit is None else parse_unit(self.unit)
+        return unit if isinstance(unit, Person) and unit.records is None else None
+
     def protecting(self, unit: Unit, setting: Setting) -> Algorithm:
+        if self._crowd is not None:
+            if self.people is None:
+                raise Unsupported(
+                    f"unit={unit.text()!r} gives one vote to each person: say how many people a "
+                    "client has at most, as in people=100."
+                )
+            if not self._crowd.clients <= setting.clients:
+                raise InvalidValue(
+                    f"Expected clients of one person={self._crowd.clients!r} <= the "
+                    f"{setting.clients} clients of the game."
+                )
+            return self.resolve(setting)
         unit.size(setting)
         if not covers(Client(), unit):
             raise Unsupported(
                 f"VoteSelection protects everything of one client, which does not cover "
-                f"unit={unit.text()!r}. Use another algorithm for it, such as PhasedSelection."
+                f"unit={unit.text()!r}. Use another algorithm for it, such as PhasedSelection, or "
+                "unit='person@2' with people= for a person at two clients."
             )
         return self.resolve(setting)
 
@@ -161,27 +208,49 @@ class VoteSelection(AlgorithmSpec):
             raise InvalidValue(
                 f"Expected choices={times!r} before round {setting.rounds}, the last."
             )
+        crowd = self._crowd
+        unit: Unit = Client() if crowd is None else crowd
+        sites = 1 if crowd is None else crowd.clients
         exact, whole = [Fraction(share) for share in shares], sum(map(Fraction, shares))
         selections = tuple(
-            NoisyMax(f"choice {k}", "exponential", round_down(Fraction(self.epsilon) * s / whole))
-            for k, s in enumerate(exact, start=1)
+            NoisyMax(
+                f"choice {k}",
+                "exponential",
+                round_down(Fraction(self.epsilon) * share / whole),
+                sensitivity=float(sites),
+            )
+            for k, share in enumerate(exact, start=1)
         )
-        voter = Voter(setting.experts, self.scores)
+        voter, people = Voter(setting.experts, self.scores), frozenset[Feature]()
+        if self.people is not None:
+            voter = PeopleVoter(setting.experts, self.scores, self.people)
+            people = frozenset({Feature.PEOPLE})
+        most = float(self.people or 1)
         server = VoteServer(setting.experts, times, selections)
         return Algorithm(
             name="vote_selection",
             setting=setting,
             client=voter,
             server=server,
-            certificate=self._certificate(setting, selections),
-            uploads=Uploads(Opinion, {"scores": Range(setting.experts, 0.0, 1.0, per_round=False)}),
+            certificate=self._certificate(setting, selections, unit),
+            uploads=Uploads(
+                Opinion, {"scores": Range(setting.experts, 0.0, most, per_round=False)}
+            ),
             broadcasts=Broadcasts(CurrentExpert, server.broadcasts),
+            supports=people,
+            needs=people,
             claims=Claims(log_likelihood=Likelihood(voter, server)),
             parameters={
                 "choices": times,
-                "error_at_least": error_at_least(setting.clients, setting.experts, self.epsilon),
+                "error_at_least": error_at_least(
+                    self._voters(setting), setting.experts, self.epsilon
+                ),
+                **({"voters": self._voters(setting)} if people else {}),
             },
         )
+
+    def _voters(self, setting: Setting) -> int:
+        return setting.clients * (self.people or 1)
 
     def _histograms(self, setting: Setting, every: int) -> Algorithm:
         """Choices at equal distances, by noisy histograms of votes."""
@@ -199,7 +268,7 @@ class VoteSelection(AlgorithmSpec):
             setting=setting,
             client=RecentVoter(experts, "vote", None if central else noise),
             server=server,
-            certificate=_for_clients(found, setting),
+            certificate=_protecting(Client(), found, setting),
             uploads=Uploads(Votes if central else NoisyVotes, {"votes": votes}),
             broadcasts=Broadcasts(CurrentExpert, server.broadcasts),
             parameters={"choices": len(times), "deviation": noise.scale},
@@ -212,8 +281,8 @@ class VoteSelection(AlgorithmSpec):
             return self.choices, (1.0,) * len(self.choices)
         if rounds == 1:
             return (), ()
-        if weight < 1000 or rounds < 32:
-            parts = (32,) if weight < 200 else (128, 8)
+        if self.people is not None or weight < 1000 or rounds < 32:
+            parts = (8,) if self.people is not None else (32,) if weight < 200 else (128, 8)
             found = {min(max(8, ceil(rounds / part)), rounds // 2) for part in parts}
             return tuple(sorted(found)), (1.0,) * len(found)
         times, length = [1], 8
@@ -221,11 +290,15 @@ class VoteSelection(AlgorithmSpec):
             times, length = [*times, times[-1] + length], 8 * length
         return tuple(times), tuple(8 ** (k / 4) for k in range(len(times)))
 
-    def _certificate(self, setting: Setting, selections: tuple[NoisyMax, ...]) -> Certificate:
+    def _certificate(
+        self, setting: Setting, selections: tuple[NoisyMax, ...], unit: Unit
+    ) -> Certificate:
+        many = isinstance(unit, Person) and unit.clients > 1
+        several = frozenset({OTHER_CLIENTS, FEW_CLIENTS}) if many else frozenset()
         found = trusted_server(
             setting=setting,
             curve=pure_sum(selection.curve for selection in selections),
-            proof=Proof("vote_selection.md", "privacy"),
+            proof=Proof("vote_selection.md", "privacy" if isinstance(unit, Client) else "people"),
             channels={
                 "Opinion.scores": Channel.UPLOADS,
                 "CurrentExpert.rounds": Channel.TIMING,
@@ -234,19 +307,25 @@ class VoteSelection(AlgorithmSpec):
             },
             mechanisms=selections,
             composition="sum",
-            entered=len(selections),
-            sent="scores of experts, each from 0 to 1, made from all their data",
+            entered=len(selections) * (unit.clients if isinstance(unit, Person) else 1),
+            sent="scores of experts, each from 0 to 1, made from all their data"
+            if isinstance(unit, Client)
+            else "scores of experts, made from all data of each person",
+            assumes=several,
         )
-        return _for_clients(found, setting)
+        return _protecting(unit, found, setting)
 
     def audit_variants(self) -> tuple[VoteSelection, ...]:
         """A variant whose tiny games come close to the certificate."""
         return () if self.every is not None else (replace(self, epsilon=12.0),)
 
+    def games(self) -> Games | None:
+        return None if self.people is None else people_games()
 
-def _for_clients(found: Certificate, setting: Setting) -> Certificate:
-    """The same guarantees for whole clients."""
-    unit = Client(record=setting.family.record)
+
+def _protecting(unit: Unit, found: Certificate, setting: Setting) -> Certificate:
+    """The same guarantees for whole clients or people."""
+    unit = replace(unit, record=setting.family.record)
     guarantees = (replace(g, unit=unit, adjacency=unit.adjacency()) for g in found.guarantees)
     return replace(found, guarantees=tuple(guarantees))
 

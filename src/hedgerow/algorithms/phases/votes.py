@@ -1,4 +1,4 @@
-"""Votes of whole clients: what they prefer, by all their data, and choices among experts."""
+"""Votes of whole clients or people: what they prefer, by all their data, and choices of experts."""
 
 from __future__ import annotations
 
@@ -73,6 +73,10 @@ class Voter:
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[Opinion, ClientState]:
         return Opinion(self.opinion(from_units(state.losses), state.rounds)), state
+
+    def of_reports(self, reports: Array) -> np.ndarray:
+        """The scores of clients with these reports, (rounds, clients, width)."""
+        return self.opinion(reports.sum(axis=0), np.full(reports.shape[1], len(reports)))
 
     def opinion(self, losses: Array, rounds: Any) -> np.ndarray:
         """The scores of clients with these losses, (clients, experts), after this many rounds.
@@ -152,7 +156,6 @@ class Likelihood:
         result = -log(self.server.experts)
         for choice, (_, then) in enumerate(pairwise(broadcasts)):
             time = self.server.times[choice]
-            losses = reports[:time].sum(axis=0)
-            scores = from_units(self.voter.opinion(losses, np.full(len(losses), time)).sum(axis=0))
+            scores = from_units(self.voter.of_reports(reports[:time]).sum(axis=0))
             result += self.server.selections[choice].log_probability(scores, then.expert)
         return float(result)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow.algorithms.phases.people_votes import PeopleVoter
 from hedgerow.algorithms.phases.votes import Likelihood, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
@@ -14,6 +15,7 @@ from hedgerow.audits.cases.parts import all_transcripts, peer_curve
 from hedgerow.audits.cases.releases import quiet, release_cases
 from hedgerow.core.certificate import Observer
 from hedgerow.core.lattice import Array
+from hedgerow.core.people import with_people
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
@@ -40,8 +42,16 @@ class Uncut(Voter):
         return plain * np.maximum(rounds, 1)[..., None]
 
 
+@dataclass(frozen=True)
+class OfRecords(PeopleVoter):
+    """The bug: a person is counted once for each record."""
+
+    def votes(self, rounds: np.ndarray) -> np.ndarray:
+        return rounds
+
+
 def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
-    """All clients but one prefer expert 1, and expert 0 is chosen; that client says how rarely."""
+    """All voters but one prefer expert 1, and expert 0 is chosen; that voter says how rarely."""
     if spec.every is not None:
         return _histograms(spec)
     algorithm = spec.build(Setting(CLIENTS, 2, ROUNDS))
@@ -49,9 +59,17 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     assert isinstance(voter, Voter)
     assert isinstance(server, VoteServer)
     first = np.zeros((ROUNDS, CLIENTS, 2))
-    first[:, 1:, 0] = 1.0
+    first[:, :, 0] = 1.0
     second = first.copy()
-    first[:, 0, 1] = second[:, 0, 0] = 1.0
+    if isinstance(voter, PeopleVoter):  # the person comes in half of all rounds, to some clients
+        who = np.full((ROUNDS, CLIENTS), -1)
+        sites = int(server.selections[0].sensitivity)
+        who[1::2, sites:] = 0
+        who[::2, :sites], who[1::2, :sites] = 0, 1 if voter.people > 1 else -1
+        first[::2, :sites] = (0.0, 1.0)
+        first, second = with_people(first, who), with_people(second, who)
+    else:
+        first[:, 0] = (0.0, 1.0)
     sent = tuple(
         CurrentExpert(server.wait(k), int(k == 0), k) for k in range(len(server.times) + 1)
     )
@@ -72,11 +90,19 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
         curve = peer_curve(algorithm)
         return AuditCase(name, WHOLE, audited, curve, first, other, (sent,), expected=expected)
 
+    whose = "person" if isinstance(voter, PeopleVoter) else "client"
+    common = (
+        case("null: the same stream twice", voter, server, first, "holds"),
+        case(f"everything of one {whose}", voter, server, second, "holds"),
+        case("four fifths of the noise", voter, thin, second, "violated"),
+    )
+    if isinstance(voter, PeopleVoter):
+        often = OfRecords(voter.experts, voter.scores, voter.people)
+        bug = "a person counted once for each record"
+        return (*common, case(bug, often, server, second, "violated"))
     loud, uncut = (kind(voter.experts, voter.scores) for kind in (Loud, Uncut))
     return (
-        case("null: the same stream twice", voter, server, first, "holds"),
-        case("everything of one client", voter, server, second, "holds"),
-        case("four fifths of the noise", voter, thin, second, "violated"),
+        *common,
         case("a client counted twice", loud, server, second, "violated"),
         case("scores not cut", uncut, server, second, "violated"),
         *_real_runs(spec),
