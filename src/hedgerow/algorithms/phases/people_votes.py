@@ -21,8 +21,6 @@ from hedgerow.core.people import who_came, with_people
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Unit
-from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.environments.wrappers.visits import Visits
 
 FEW = 8  # records of a person; with fewer, scores are clipped and not studentised
 
@@ -44,7 +42,7 @@ class PeopleVoter(Voter):
 
     people: int
 
-    def start(self, noise: Noise) -> PeopleState:
+    def start(self, noise: Noise) -> Any:
         rounds = np.zeros((*noise.batch, self.people), np.int64)
         losses = np.zeros((*rounds.shape, self.experts), np.int64)
         return PeopleState(np.zeros(noise.batch, np.int64), rounds, losses)
@@ -70,7 +68,7 @@ class PeopleVoter(Voter):
         return (self.votes(rounds)[..., None] * scores).sum(axis=-2)
 
     def votes(self, rounds: np.ndarray) -> np.ndarray:
-        """How many votes people have who came so often."""
+        """How many votes a person has who came in this many rounds."""
         return np.minimum(rounds, 1)
 
     def _added(self, rounds: Any, losses: Any, reports: Array) -> tuple[np.ndarray, np.ndarray]:
@@ -113,8 +111,7 @@ def people_games() -> Games:
             far[mine, client] = 1 - losses[mine, client]
         return with_people(losses, who), with_people(far, other)
 
-    game = Visits(of=Bernoulli(clients=3, experts=3, horizon=40), people=PEOPLE, most=30)
-    return Games(SETTING, Played, stream, pair, small=(game,))
+    return Games(SETTING, Played, stream, pair)
 
 
 class Played(Replay):

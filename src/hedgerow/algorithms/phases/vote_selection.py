@@ -210,14 +210,14 @@ class VoteSelection(AlgorithmSpec):
             )
         crowd = self._crowd
         unit: Unit = Client() if crowd is None else crowd
-        sites = 1 if crowd is None else crowd.clients
+        places = 1 if crowd is None else crowd.clients
         exact, whole = [Fraction(share) for share in shares], sum(map(Fraction, shares))
         selections = tuple(
             NoisyMax(
                 f"choice {k}",
                 "exponential",
                 round_down(Fraction(self.epsilon) * share / whole),
-                sensitivity=float(sites),
+                sensitivity=float(places),
             )
             for k, share in enumerate(exact, start=1)
         )

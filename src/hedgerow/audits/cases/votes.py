@@ -63,10 +63,10 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     second = first.copy()
     if isinstance(voter, PeopleVoter):  # the person comes in half of all rounds, to some clients
         who = np.full((ROUNDS, CLIENTS), -1)
-        sites = int(server.selections[0].sensitivity)
-        who[1::2, sites:] = 0
-        who[::2, :sites], who[1::2, :sites] = 0, 1 if voter.people > 1 else -1
-        first[::2, :sites] = (0.0, 1.0)
+        places = int(server.selections[0].sensitivity)
+        who[1::2, places:] = 0
+        who[::2, :places], who[1::2, :places] = 0, 1 if voter.people > 1 else -1
+        first[::2, :places] = (0.0, 1.0)
         first, second = with_people(first, who), with_people(second, who)
     else:
         first[:, 0] = (0.0, 1.0)
