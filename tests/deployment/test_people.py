@@ -40,9 +40,10 @@ def study_of(place: Path, unit: str, account: str = "event", **more: Any) -> Sim
     )
 
 
-def play(study: SimulatedStudy, path: Path) -> bool:
+def play(study: SimulatedStudy, path: Path, through: str | None = "4", **more: Any) -> bool:
     learner = study.learner(0)
-    return play_file(learner, OwnFile(path, learner.client.manifest), lambda _: None)
+    file = OwnFile(path, learner.client.manifest, through)
+    return play_file(learner, file, lambda _: None, **more)
 
 
 def everything(place: Path) -> bytes:
@@ -52,7 +53,7 @@ def everything(place: Path) -> bytes:
 
 def test_a_round_is_the_mean_of_its_rows_and_an_empty_one_does_not_show(tmp_path: Path) -> None:
     study = study_of(tmp_path, "person:3")
-    file = OwnFile(file_of(tmp_path), study.manifest)
+    file = OwnFile(file_of(tmp_path), study.manifest, "4")
     rows = [file.row(number) for number in range(4)]
     assert [None if row is None or row.record is None else row.record.tolist() for row in rows] == [
         [0.5, 0.0],
@@ -65,6 +66,38 @@ def test_a_round_is_the_mean_of_its_rows_and_an_empty_one_does_not_show(tmp_path
     kept = everything(tmp_path / "study")
     for form in (SECRET.encode(), "Brünhilde".encode(), SECRET.encode().hex().encode()):
         assert form not in kept
+
+
+@pytest.mark.parametrize("last", ["4,Ann,1,0", None])
+@pytest.mark.parametrize(("through", "exchange"), [("1", 1), ("3", 2), ("4", 2)])
+def test_rows_of_a_person_do_not_decide_how_far_a_client_plays(
+    tmp_path: Path, last: str | None, through: str, exchange: int
+) -> None:
+    study = study_of(tmp_path, "person:3")
+    path = file_of(tmp_path, ["1,Ben,1,0"] + ([] if last is None else [last]))
+    assert play(study, path, through) == (through == "4")
+    assert study.learner(0).client.exchange == exchange
+    study.close()
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"through": None}, "--through 1"),
+        ({"every": 1.0}, "when a person's row arrives"),
+        ({"through": "monday"}, "'monday' is no round of this study: they are called 1, 2"),
+        ({"through": "0"}, "no round"),
+    ],
+)
+def test_what_would_show_a_person_is_refused(
+    tmp_path: Path, choices: dict[str, Any], words: str
+) -> None:
+    study = study_of(tmp_path, "person:3")
+    with pytest.raises(InvalidValue, match=words):
+        play(study, file_of(tmp_path), **choices)
+    with pytest.raises(InvalidValue, match="must not wait for one person"):
+        OwnFile(file_of(tmp_path, ["1,Ben,,"]), study.manifest)
+    study.close()
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,14 @@ def run(
             help="With --csv: seconds until it is read again, to the end.",
         ),
     ] = None,
+    through: Annotated[
+        str | None,
+        typer.Option(
+            "--through",
+            metavar="ROUND",
+            help="With --csv whose rows name persons: the last round that is over.",
+        ),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -426,7 +434,7 @@ def run(
     application = Application(learner)
     try:
         if csv is not None:
-            _play(learner, csv, every)
+            _play(learner, csv, every, through)
         elif port is None:
             answer_lines(application, sys.stdin, sys.stdout)
         else:
@@ -584,11 +592,12 @@ def _print(line: str) -> None:
     OUT.print(line, markup=False, soft_wrap=True)
 
 
-def _play(learner: ClientLearner, csv: Path, every: float | None) -> None:
+def _play(learner: ClientLearner, csv: Path, every: float | None, through: str | None) -> None:
     """Play the rounds of a file, and print what to follow in each."""
     from hedgerow.deployment.own_file import OwnFile, play_file
 
-    if not play_file(learner, OwnFile(csv, learner.client.manifest), _print_now, every):
+    file = OwnFile(csv, learner.client.manifest, through)
+    if not play_file(learner, file, _print_now, every):
         _say(f"no more rows; start again from round {learner.round}")
 
 

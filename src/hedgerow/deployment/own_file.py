@@ -119,6 +119,25 @@ class FileForm:
             return str(self._start + self.step * number)
         return str(self._start + timedelta(days=self.step * number))
 
+    def number_of(self, name: str) -> int:
+        """The round that files call by this name.
+
+        >>> FileForm("date", "2026-01-03", step=7).number_of("2026-01-17")
+        2
+        """
+        try:
+            when = int(name) if isinstance(self._start, int) else date.fromisoformat(name)
+            away = when - self._start  # type: ignore[operator]
+            number, rest = divmod(away if isinstance(away, int) else away.days, self.step)
+        except ValueError:
+            number, rest = -1, 0
+        if number < 0 or rest:
+            raise InvalidValue(
+                f"{name!r} is no round of this study: they are called {self.name_of(0)}, "
+                f"{self.name_of(1)} and so on."
+            )
+        return number
+
     def words(self, combined: bool) -> list[str]:
         """The form in a few lines, for a person who decides whether to join."""
         every = "" if isinstance(self._start, int) else f", every {self.step} days"
@@ -183,9 +202,13 @@ class OwnFile:
         The file, or a folder with CSV and Parquet files that have the same columns.
     manifest
         The manifest of the study, which says what is in it.
+    through
+        Where rows name persons: the last round that is over, by its name. Rows of later rounds are
+        not read, and rounds up to it count as losses of 0 if they have no rows. It must be chosen
+        without looking at the rows, because others see in how many rounds this client takes part.
     """
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, through: str | None = None) -> None:
         form = manifest.setting.get("file")
         if form is None:
             raise InvalidValue(
@@ -196,6 +219,9 @@ class OwnFile:
         self.names: tuple[str, ...] = tuple(manifest.setting["names"])
         self.family, self.plays = manifest.family, manifest.plays
         self.combined = isinstance(self.family, PublicForecasts)
+        if through is not None and self.form.person is None:
+            raise InvalidValue("--through is for files whose rows name persons. Leave it out.")
+        self.through = None if through is None else self.form.number_of(through)
         self._rows: dict[str, Row] = {}
         self.read()
 
@@ -228,10 +254,18 @@ class OwnFile:
         if isinstance(form.scale, str):
             scale = number_column(table, form.scale, file)
         people = None if form.person is None else ids_of(table, form.person, file)
+        over = {form.name_of(number) for number in range((self.through or 0) + 1)}
         for at, name in enumerate(rounds):
             if people is not None:
+                if self.through is not None and name not in over:
+                    continue
                 known = None if target is None else target[at]
                 row = self._followed(given[at], known, at, file)
+                if row.record is None:
+                    raise InvalidValue(
+                        f"{line(at, file).capitalize()} of {file} is not whole. A round that is "
+                        "over must not wait for one person: fill it in, or leave out the row."
+                    )
                 yield name, replace(row, people=(people[at],))
             elif self.combined:
                 assert target is not None
@@ -289,7 +323,9 @@ class OwnFile:
         return found
 
     def is_past(self, number: int) -> bool:
-        """Whether a later round has a target, so that this one will not get one."""
+        """Whether a round is over: a later one has a target, or it is no later than `through`."""
+        if self.form.person is not None:
+            return self.through is not None and number <= self.through
         later = (self._rows.get(self.form.name_of(at)) for at in range(number + 1, number + 1000))
         return any(row is not None and row.record is not None for row in later)
 
@@ -388,6 +424,16 @@ def play_file(
     without it, the play of the next round is said and this returns.
     """
     form, number = file.form, learner.round
+    if form.person is not None and file.through is None:
+        raise InvalidValue(
+            f"Rows of {file.path} name persons, so which rounds are over must not depend on them. "
+            f"Give the last one that is over, such as --through {form.name_of(number)}."
+        )
+    if form.person is not None and every is not None:
+        raise InvalidValue(
+            "With --every it would show when a person's row arrives. Start the command again with "
+            "a later --through when more rounds are over."
+        )
     weights = [f"weight of {name}" for name in file.names]
     say(",".join(["round", "forecast", *weights] if file.combined else ["round", "follow"]))
 
