@@ -37,6 +37,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "absent": {"of": GAME},
     "delayed": {"of": GAME},
     "sleeping": {"of": GAME},
+    "visits": {"of": GAME},
     "recorded": {"path": "losses.csv"},
     "combined_forecasts": {"path": "losses.csv"},
     "recorded_examples": {"path": "losses.csv"},

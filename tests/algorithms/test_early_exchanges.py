@@ -30,7 +30,11 @@ def with_interval() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, spec in variants().items():
         ours = type(spec).__module__.startswith("hedgerow.")
-        if ours and "," not in name and "every" in {field.name for field in fields(spec)}:
+        if (
+            ours
+            and "," not in name
+            and spec.traits.interval in {field.name for field in fields(spec)}
+        ):
             found[name] = spec
     del found["watched_selection"]  # its first runs are short without being asked
     return found

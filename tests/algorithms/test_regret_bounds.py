@@ -234,7 +234,7 @@ def test_every_environment_is_named_for_what_it_is() -> None:
         "uniform",
     }
     reacting = {"column_subsets", "consensus_columns", "play_chasing", "sign_estimation"}
-    wrappers = {"absent", "combined_forecasts", "delayed", "forecasts", "sleeping"}
+    wrappers = {"absent", "combined_forecasts", "delayed", "forecasts", "sleeping", "visits"}
     for name, kind in ENVIRONMENTS.items():
         if kind.__module__.startswith(("hedgerow.", *MOVED)) and name not in wrappers:
             files = ("recorded", "recorded_examples")
@@ -317,7 +317,7 @@ def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -
         kind
         for name, kind in ENVIRONMENTS.items()
         if kind.__module__.startswith(("hedgerow.", *MOVED))
-        and name not in (*FROM_FILES, "absent", "delayed", "sleeping")
+        and name not in (*FROM_FILES, "absent", "delayed", "sleeping", "visits")
     ]
     said = [kind for kind in made if kind().traits.adversary == "stochastic"]
     assert len(said) == 12
