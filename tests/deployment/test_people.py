@@ -166,5 +166,8 @@ def test_people_says_what_to_declare(
     document = hedgerow(*arguments, "--json").document()
     assert (document["rows"], document["rounds"], document["unit"]) == (len(rows), 3, "person:3")
     shown = hedgerow(*arguments).out
+    refused = hedgerow("people", path, "--person", "patiant", "--round", "week")
+    assert refused.code == 2
+    assert "--person COLUMN" in " ".join(refused.err.split())
     assert "--unit person:3" in shown
     assert SECRET not in shown

@@ -1,4 +1,4 @@
-"""`hedgerow people`: how many records the persons of a file have."""
+"""`hedgerow people`: how many records the people in a file have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.errors import InvalidValue
 
 
 def people(
@@ -26,13 +27,17 @@ def people(
 
     Example: hedgerow people ward.csv --person patient --round week
 
-    It prints in how many rounds one person is at most, how close two of them are, and the unit that
-    covers everybody, for `hedgerow client init --unit` and the study. All of it stays on this
-    machine: the numbers are not protected, so do not publish them.
+    It prints the most rounds of one person, the least distance between two of them, and the unit
+    that covers everybody, for `hedgerow client init --unit` and the study. The numbers are not
+    protected: keep them on this machine.
     """
     from hedgerow.deployment.own_file import counted
+    from hedgerow.environments.recorded.table import MissingColumn
 
-    found = counted(file, person, rounds)
+    try:
+        found = counted(file, person, rounds)
+    except MissingColumn as error:
+        raise InvalidValue(f"{error} On the command line: --{error.role} COLUMN.") from None
     document = {
         "rows": found.rows,
         "people": found.people,
@@ -48,6 +53,6 @@ def people(
         f"most rounds of one person: {found.rounds:,}",
         f"least distance between two of them: {found.apart:,} (in rounds of this file)",
         f"to cover everybody: --unit {found.unit.text()}",
-        "These numbers are not protected. Declare rather more if more people will come.",
+        "These numbers are not protected. Declare more if later files may have more.",
     ):
         OUT.print(text, highlight=False, markup=False, soft_wrap=True)

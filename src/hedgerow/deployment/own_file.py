@@ -347,12 +347,12 @@ class Count:
 
 def counted(path: Path, person: str, rounds: str) -> Count:
     """Count the people behind the rows of a file or of a folder of files; rounds are in order."""
-    rows = [
-        (_text(when), who)
-        for file in files_at(path)
-        for table in (read_table(file),)
-        for when, who in zip(_column(table, rounds, file), ids_of(table, person, file), strict=True)
-    ]
+    rows: list[tuple[str, str]] = []
+    for file in files_at(path):
+        table = read_table(file)
+        require_columns(table, {"round": rounds, "person": person}, file)
+        ids = ids_of(table, person, file)
+        rows += zip(map(_text, table[rounds].tolist()), ids, strict=True)
     order = {when: at for at, when in enumerate(sorted({when for when, _ in rows}, key=_in_order))}
     seen: dict[str, set[int]] = {}
     for when, who in rows:
@@ -365,11 +365,6 @@ def counted(path: Path, person: str, rounds: str) -> Count:
 def _in_order(when: str) -> tuple[int, str]:
     """Numbers by size, dates and texts as they are written."""
     return (int(when), "") if when.isdecimal() else (0, when)
-
-
-def _column(table: dict[str, Any], name: str, file: Path) -> list[Any]:
-    require_columns(table, {"round": name}, file, ())
-    return table[name].tolist()
 
 
 def files_at(path: Path) -> list[Path]:
