@@ -6,6 +6,7 @@ lost is played again, and gives the same results.
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -81,7 +82,13 @@ def opened(name: str) -> Iterator[Cluster]:
             ray = import_module("ray")
         ours = not ray.is_initialized()
         if ours:
-            ray.init(log_to_driver=False)  # the cluster of RAY_ADDRESS, or one of this machine
+            try:  # the cluster of RAY_ADDRESS, or one of this machine
+                ray.init(log_to_driver=False)
+            except ConnectionError as error:
+                raise InvalidValue(
+                    f"There is no Ray cluster at {os.environ.get('RAY_ADDRESS')}. Start it, or "
+                    "unset RAY_ADDRESS to start one on this machine."
+                ) from error
         try:
             yield _Ray(ray)
         finally:
