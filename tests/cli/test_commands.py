@@ -304,7 +304,7 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
     document = answer.document()
     assert set(document) == {
         *("run", "title", "stamp", "game", "summary", "table", "comparators", "followed"),
-        *("together", "promises", "certificates", "notes", "data_notes"),
+        *("together", "promises", "certificates", "notes", "data_notes", "segments"),
     }
     assert document["run"] == "results"
     folder = tmp_path / "results"

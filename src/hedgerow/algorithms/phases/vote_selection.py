@@ -109,6 +109,7 @@ class VoteSelection(AlgorithmSpec):
         meanings={
             "scores": "how clients say what they prefer",
             "choices": "rounds before which experts are chosen",
+            "deviation": "of the noise that the server, or each client, adds to a count of votes",
             "trust": "who adds noise to votes",
             "honest": "number of clients whose shares of noise are enough",
             "people": "the most people at one client",
