@@ -40,6 +40,7 @@ def test_keys_are_made_once_and_errors_say_what_to_do(hedgerow: Command, tmp_pat
         (hedgerow("helper", "run", str(tmp_path / "nothing")), "hedgerow helper init"),
         (hedgerow("helper", "run", str(folder)), "give --url, --server-key and --roster"),
         (hedgerow("helper", "verify", str(folder)), "has not joined a study"),
+        (hedgerow("helper", "verify", str(tmp_path / "nothing")), "hedgerow helper init"),
     ):
         assert answer.code == 2
         assert text in " ".join(answer.err.split())

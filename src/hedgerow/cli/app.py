@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve:serve", "Serve a study to clients in other organisations."),
     "people": ("people:people", "Count the people behind a file, to say what to protect."),
     "client": ("client:CLIENT", "Take part in a study, within the budget of a data set."),
-    "helper": ("helper:HELPER", "Help a study to show its server sums only (experimental)."),
+    "helper": ("helper:HELPER", "Open the sums of a study, and nothing else (experimental)."),
     "launch": ("launch:launch", "Try a deployment: server and clients on this machine."),
 }
 

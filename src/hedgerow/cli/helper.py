@@ -22,11 +22,11 @@ Folder = Annotated[Path, typer.Argument(help="The folder of the helper's keys an
 
 
 def helper() -> None:
-    """Help a study to show its server sums only (experimental).
+    """Open the sums of a study, and nothing else (experimental).
 
     With trust = "distributed" clients hide their uploads under masks, and helpers open nothing but
-    the sum over all clients. A helper sees no numbers and only calls out. As long as one helper
-    does not work with the server, nobody sees a single upload. Not yet reviewed by outside
+    the sum over all clients. A helper sees no numbers and only calls out. While at least one
+    helper does not work with the server, nobody sees a single upload. Not yet reviewed by outside
     cryptographers.
 
     Example: hedgerow helper init north --name north
@@ -46,7 +46,7 @@ def init(
     Example: hedgerow helper init north --name north
 
     Send the file NAME.helper to the operator of the server and, by another way, to the clients.
-    Tell them the fingerprint on the telephone. Never copy the folder.
+    Read the fingerprint to them on the telephone. Never copy the folder.
     """
     from hedgerow.deployment.helper_ledger import PUBLIC, make_helper
 
@@ -97,9 +97,9 @@ def run(
     Example: hedgerow helper run north --url https://study.example.org:8420 --server-key HEX
     --roster clients.toml
 
-    The first start shows the study and asks. The roster is checked against it: that one helper does
-    so keeps the server from inventing clients. Later starts need the folder only. At the end of the
-    study the key that opens seeds is deleted; the ledger stays.
+    The first start shows the study and asks. The helper compares its clients with the roster, so
+    that the server cannot invent any. Later starts need the folder only. At the end of the study
+    the key that opens seeds is deleted; the ledger stays.
     """
     prepare(plugin)
     from hedgerow.core.errors import Interrupted, InvalidValue
@@ -116,7 +116,7 @@ def run(
         )
     joined = (folder / FILE).is_file() and (folder / ROUTE).is_file()
     if not joined and (url is None or server_key is None or roster is None):
-        raise InvalidValue("To join a study give --url, --server-key and --roster.")
+        raise InvalidValue("To join a study, give --url, --server-key and --roster.")
     start_logs(log)
     route = (
         kept_route(folder)

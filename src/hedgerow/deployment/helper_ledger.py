@@ -29,6 +29,7 @@ WARNING = """The keys in this folder belong to one helper of one study. Run it o
 Never keep a second copy that could run at the same time, and never hand out helper.pem or
 helper.box: with the keys of all helpers the server could read every upload.
 """
+NOT_JOINED = "The helper in {} has not joined a study. Join one with `hedgerow helper run`."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -101,13 +102,17 @@ class HelperLedger:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        if not (self.folder / KEY).is_file():
+            raise InvalidValue(
+                f"{folder} has no keys of a helper. Make them with `hedgerow helper init`."
+            )
         if not (self.folder / FILE).is_file():
-            raise NotJoined(f"The helper in {folder} has not joined a study.")
+            raise NotJoined(NOT_JOINED.format(folder))
         self._database = open_database(self.folder / FILE, SCHEMA)
         with self._database.closed_if_it_fails():
             kept = self._database.named()
             if "manifest" not in kept:
-                raise NotJoined(f"The helper in {folder} has not joined a study.")
+                raise NotJoined(NOT_JOINED.format(folder))
             self.manifest = Manifest.read(kept["manifest"])
             check_signed(self.manifest, kept["signature"])
             self.study = self.manifest.digest
