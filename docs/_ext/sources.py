@@ -161,7 +161,7 @@ def gallery_page() -> str:
     ]
     for id, experiment in EXPERIMENTS.items():
         row = results.get(id)
-        verdict = "no stored run" if row is None else f"the claim {claim_words(row['holds'])}"
+        verdict = "no stored run" if row is None else f"the claim {'is ' * (row['holds'] is None)}{claim_words(row['holds'])}"
         lines += [
             ":::{container} exhibit",
             f"**{experiment.title}**",
