@@ -84,7 +84,7 @@ def opened(name: str) -> Iterator[Cluster]:
         if ours:
             try:  # the cluster of RAY_ADDRESS, or one of this machine
                 ray.init(log_to_driver=False)
-            except ConnectionError as error:
+            except (ConnectionError, ValueError) as error:
                 raise InvalidValue(
                     f"There is no Ray cluster at {os.environ.get('RAY_ADDRESS')}. Start it, or "
                     "unset RAY_ADDRESS to start one on this machine."
