@@ -224,7 +224,7 @@ def test_a_failed_ledger_is_worth_a_restart(monkeypatch: pytest.MonkeyPatch) -> 
     opened(monkeypatch)
     monkeypatch.setattr(application, "answer_lines", fail)
     assert client_command.run() == 70
-    for unit in ("client", "server"):
+    for unit in ("client", "helper", "server"):
         text = (ROOT / "deploy" / f"hedgerow-{unit}.service").read_text()
         assert "\nRestart=on-failure\nRestartPreventExitStatus=2\n" in text
 

@@ -29,7 +29,7 @@ class _Study:
         self.batches: list[bytes] = []  # the kinds of requests in each batch
         self.missing = CLIENTS
         self.stuck = self.trouble = None
-        self.old = False
+        self.old, self.exchange, self.awaited = False, 0, ()
 
     def take(self, requests: list[bytes]) -> list[bytes | Wait]:
         self.batches.append(b"".join(data[:1] for data in requests))

@@ -28,7 +28,7 @@ NAMES: dict[str, Any] = {"clients": (), "helper_names": (), "helpers": {}}
 class _Slow:
     """A study that takes its time and notes who was served."""
 
-    missing = 0
+    missing, exchange, awaited = 0, 0, ()
     stuck = trouble = None
     old = False
 

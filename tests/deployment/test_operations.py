@@ -20,12 +20,13 @@ import pytest
 import yaml
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.deployment import wire
+from hedgerow.deployment import desk, wire
 from hedgerow.deployment.database import LedgerFailed, open_database
 from hedgerow.deployment.http_client import MESSAGES, HttpLink, Route, Unreachable
 from hedgerow.deployment.http_server import Tls
 from hedgerow.deployment.logs import place_of
 from hedgerow.deployment.metrics import of_client
+from hedgerow.deployment.pages.live import live_page
 from support.paths import ROOT
 from support.proxy import make_certificates
 from support.served import play, served
@@ -79,6 +80,48 @@ def test_an_old_ledger_is_neither_healthy_nor_ready(tmp_path: Path) -> None:
         assert status == 503
         assert b"old copy" in text
         assert b"hedgerow_old_ledger 1\n" in one.ask("GET", "/metrics")[2]
+
+
+def test_a_silent_helper_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All clients have uploaded, and nothing can be answered without the sum of h1."""
+    caplog.set_level(logging.INFO, "hedgerow.deployment")
+    secure: dict[str, Any] = {"algorithm": "walk_leader", "choices": {"trust": "distributed"}}
+    secure |= {"clients": 3, "helpers": 2, "colluding": 1, "seed": None, "budget": "100"}
+    with served(tmp_path, limits={"wait": 0.1}, parts=(live_page,), **secure) as one:
+        learners = [one.learner(client) for client in range(3)]
+        while one.study.missing:
+            for learner in learners:
+                if learner.round == 0 and learner.client.advance():
+                    learner.predict()
+                    learner.observe(0, np.zeros(3))
+                else:
+                    learner.client.advance()
+        slow, silent = one.helper("h0"), one.helper("h1")
+        for _ in ("its task", "its sum"):
+            slow.advance()
+        assert one.ask("GET", "/readyz")[2] == b"ready\n"  # h1 has had no time yet
+        monkeypatch.setattr(desk, "SILENT", 0.0)
+        learners[0].client.advance()  # clients that wait call again
+        because = "all clients have uploaded, and a sum is awaited from h1"
+        assert one.ask("GET", "/readyz")[::2] == (200, f"ready, but {because}\n".encode())
+        assert one.ask("GET", "/healthz")[0] == 200
+        found = values(one.ask("GET", "/metrics")[2].decode())
+        assert [found[f'hedgerow_helper_awaited{{helper="h{n}"}}'] for n in (0, 1)] == [0, 1]
+        assert found["hedgerow_stuck"] == 1
+        assert b"exchange 1 needs the helper h1." in one.ask("GET", "/")[2]
+        for _ in ("its task", "its sum"):
+            silent.advance()
+        assert (one.study.exchange, one.ask("GET", "/readyz")[2]) == (1, b"ready\n")
+        for helper in (slow, silent):
+            helper.close()
+        for learner in learners:
+            learner.close()
+    said = [(name, facts.get("because")) for name, facts in events(caplog)]
+    assert said.index(("no exchange is answered", because)) < said.index(
+        ("the study can go on", None)
+    )
 
 
 def values(text: str) -> dict[str, float]:

@@ -190,7 +190,7 @@ def public_of(clients: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "title": "T", "study": "ab" * 32, "algorithm": "a", "private": True, "closing": "wait",
         "clients": clients, "exchange": 3, "round": 5, "horizon": 9, "play": 2,
         "next_upload_after_rounds": 1, "switches_left": 4, "over": False, "trouble": None,
-        "stuck": None,
+        "stuck": None, "helpers": {},
         "entries": 7, "head": "cd" * 32, "certificate": ["public: epsilon = 1; assumes X"],
     }  # fmt: skip
     return given | changes
@@ -236,6 +236,8 @@ def test_what_an_operator_must_know() -> None:
     here, late = client(joined=True, present=True), client(joined=True, present=True, late=True)
     both = [{**here, "name": "north"}, {**late, "name": "south"}]
     assert "Exchange 4 is open; south is late." in parts(public_of(both))["state"]
+    sums = public_of([here], helpers={"h0": False, "h1": True})
+    assert "All clients have uploaded; exchange 4 needs the helper h1." in parts(sums)["state"]
     missing = [{**client(), "name": name} for name in "abcdef"]
     assert "Waiting for a, b, c and 3 others to join." in parts(public_of(missing))["state"]
     assert "The study is over" in parts(public_of([here], over=True))["state"]

@@ -14,6 +14,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.application import TOKEN, kept_token
 from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import file_system
+from hedgerow.deployment.manifest import ManifestRefused
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from hedgerow.deployment.wire import Refused
@@ -21,6 +22,7 @@ from hedgerow.studies.config import read_toml
 from support.command import Command
 from support.deployed import play_until
 from support.keys import NOBODY
+from support.masked import World
 from support.paths import ROOT
 
 HORIZON = 12
@@ -142,6 +144,35 @@ def test_lose_a_client(place: Path, built_once: None, closing: str, anchor: bool
         assert server.vouch()
         assert go_on()
     study.close()
+
+
+def test_lose_a_helper(place: Path) -> None:
+    w = World(place)
+    w.study.kill("h0")
+    folder = w.study._places["h0"]
+    old = shutil.copytree(folder, place / "backup")  # before it joined
+    data = w.collect(1)
+    for name in w.names * 2:
+        w.study.help(name)
+    assert w.server.exchange == 1
+    w.study.restore("h0", old)
+    assert w.finish() == []  # an old copy opens what comes, and the numbers are the same
+    assert w.upload(data[0]).exchange == 1
+    w.close()
+
+
+def test_a_lost_helper_cannot_be_replaced(place: Path) -> None:
+    w = World(place)
+    w.collect(1)
+    w.study.kill("h0")
+    folder = w.study._places["h0"]
+    shutil.rmtree(folder)
+    with pytest.raises(ManifestRefused, match="only a new study can name it"):
+        w.helper(0)
+    for _ in ("its task", "its sum"):
+        w.study.help("h1")
+    assert (w.server.exchange, w.server.awaited) == (0, ["h0"])
+    w.close()
 
 
 def test_the_manifest_for_kubernetes(tmp_path: Path) -> None:

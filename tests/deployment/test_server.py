@@ -315,7 +315,7 @@ def test_public_shows_no_secret(place: Path, built_once: None) -> None:
     assert set(table) == {
         *("title", "study", "algorithm", "private", "closing", "clients", "exchange", "round"),
         *("horizon", "next_upload_after_rounds", "play", "switches_left", "over", "trouble"),
-        *("stuck", "entries", "head", "certificate", "weights", "followed"),
+        *("stuck", "helpers", "entries", "head", "certificate", "weights", "followed"),
     }
     secret = server._state
     for name in secret.__dataclass_fields__:

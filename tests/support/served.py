@@ -17,6 +17,8 @@ from hedgerow.deployment.account import Account
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.config import ServerOptions
 from hedgerow.deployment.desk import Desk, Limits
+from hedgerow.deployment.helper import StudyHelper
+from hedgerow.deployment.helper_ledger import HelperKeys
 from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.http_server import (
     OrderlyServer,
@@ -58,15 +60,21 @@ class Served:
         """A client that joins."""
         name = self.study.manifest.clients[index]
         account = Account(self.root / f"data-{name}")
-        key = self.study.manifest.server
+        known = [HelperKeys(name, **keys) for name, keys in self.study.manifest.helpers.items()]
         return ClientLearner(
             StudyClient.join(
                 account,
                 self.link() if link is None else link,
-                server_key=key,
+                server_key=self.study.manifest.server,
                 seeded=True,
+                helpers=known,
             )
         )
+
+    def helper(self, name: str) -> StudyHelper:
+        """A helper that joins."""
+        named = {"server_key": self.study.manifest.server, "roster": self.study.manifest.roster}
+        return StudyHelper.join(self.root / f"helper-{name}", self.link(), **named)
 
     def ask(
         self,

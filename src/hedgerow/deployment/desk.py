@@ -60,6 +60,7 @@ STATUS = {
 }
 """The HTTP status of a refusal."""
 EVERY = 60.0  # seconds between equal refusals in the log
+SILENT = 30.0  # seconds that a helper may take for its sum before the study counts as stuck
 News = list[tuple[str, dict[str, Any]]]
 """Events of a study with their facts, for the log."""
 State = tuple[str | None, str | None, bool]
@@ -176,6 +177,7 @@ class Desk:
         self._study: StudyServer | None = None
         self._clients, self._names = 0, tuple[str, ...]()
         self._stuck: str | None = None
+        self._asked = -1, 0.0  # the exchange after which helpers were asked, and when
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger."""
         self.exchanged: float | None = None
@@ -466,9 +468,13 @@ class Desk:
         answers = {e: sent for e, sent in found.items() if sent is not None}
         return replies, answers, helped, study.missing, self._state(study), study.news()
 
-    @staticmethod
-    def _state(study: StudyServer) -> State:
-        return study.stuck, study.trouble, study.old
+    def _state(self, study: StudyServer) -> State:
+        stuck, awaited, now = study.stuck, study.awaited, time.monotonic()
+        if awaited and self._asked[0] != study.exchange:
+            self._asked = study.exchange, now
+        if stuck is None and awaited and now - self._asked[1] >= SILENT:
+            stuck = f"all clients have uploaded, and a sum is awaited from {', '.join(awaited)}"
+        return stuck, study.trouble, study.old
 
     def _keep(self, exchange: int, request: _Request) -> None:
         """Let a request wait, unless the server stops: then it is answered with 204.

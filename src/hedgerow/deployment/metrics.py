@@ -66,7 +66,7 @@ def written(families: list[Family]) -> str:
     return "\n".join(lines)
 
 
-def labelled(name: str, counts: Counter[Any]) -> dict[str, float]:
+def labelled(name: str, counts: Mapping[Any, int]) -> dict[str, float]:
     """Values by one label."""
     return {f'{{{name}="{key}"}}': count for key, count in sorted(counts.items())}
 
@@ -118,10 +118,13 @@ async def of_server(desk: Desk) -> str:
         ),
         ("ready", "gauge", "Whether messages are taken.", {"": int(desk.ready)}),
         ("over", "gauge", "Whether all clients are done.", {"": int(public["over"])}),
-        ("trouble", "gauge", "Whether a fork was found.", {"": int(desk.trouble is not None)}),
+        ("trouble", "gauge", "Whether a person must look.", {"": int(desk.trouble is not None)}),
         ("stuck", "gauge", "Whether no exchange is answered.", {"": int(desk.stuck is not None)}),
         ("old_ledger", "gauge", "Whether the ledger is an old copy.", {"": int(desk.old)}),
     ]
+    if public["helpers"]:
+        name, text = "helper_awaited", "Whether the open exchange needs the sum of a helper."
+        families.append((name, "gauge", text, labelled("helper", public["helpers"])))
     if desk.exchanged is not None:
         name, text = "last_exchange_timestamp_seconds", "When an exchange was last answered."
         families.append((name, "gauge", text, {"": round(desk.exchanged)}))

@@ -552,10 +552,15 @@ class StudyServer(ServerLedger):
             return None
         if self._until_next is None:
             return wire.pack(wire.Over(self.exchange), self.study, self.key)
-        complete = len(self._tickets) == len(self._keys) and self._may_answer()
-        if not complete or helper in self._sums.parts:
+        if self.manifest.helper_names[helper] not in self.awaited:
             return None
         return self._sums.task(helper, self.exchange + 1, self._tickets)
+
+    @property
+    def awaited(self) -> list[str]:
+        """The helpers whose sums the open exchange needs; none before all clients have uploaded."""
+        complete = len(self._tickets) == len(self._keys) and self._may_answer()
+        return [] if self._sums is None or not complete else self._sums.missing
 
     def _helped(self, message: wire.Fetch | wire.Part, data: bytes) -> bytes | Wait:
         """Give a helper its task; take the sum of its masks."""
@@ -792,6 +797,7 @@ class StudyServer(ServerLedger):
             "private": self.manifest.private,
             "closing": self.manifest.closing,
             "clients": clients,
+            "helpers": {name: name in self.awaited for name in self.manifest.helper_names},
             "exchange": self.exchange,
             "round": self.round,
             "horizon": self.algorithm.setting.horizon,

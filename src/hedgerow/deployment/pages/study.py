@@ -114,12 +114,16 @@ def _state(public: Mapping[str, Any]) -> Html:
     """One line on where the study stands, and what an operator must know."""
     late = [client["name"] for client in public["clients"] if state_of(client) == "late"]
     missing = [client["name"] for client in public["clients"] if not client["joined"]]
+    helpers = [name for name, awaited in public["helpers"].items() if awaited]
     if public["over"]:
         text = "The study is over: every client has played its last round."
     elif missing:
         text = f"Waiting for {_names(missing)} to join."
     elif late:
         text = f"Exchange {public['exchange'] + 1} is open; {_names(late)} {_is(late)} late."
+    elif helpers:
+        text = f"All clients have uploaded; exchange {public['exchange'] + 1} needs the "
+        text += f"helper{'s' * (len(helpers) > 1)} {_names(helpers)}."
     elif not any(client["present"] or client["done"] for client in public["clients"]):
         text = "All clients have joined. None of them is here now."
     else:
