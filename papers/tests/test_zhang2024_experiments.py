@@ -20,6 +20,7 @@ from hedgerow.running_sums.kinds import factorise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow_papers.zhang2024 import figure3, figure4
+from hedgerow_papers.zhang2024.mnist import MNIST
 from hedgerow_papers.zhang2024.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step
 from support.played import run_one
 
@@ -187,7 +188,7 @@ def test_the_verdict_of_figure_4_follows_the_accuracies(
     configs = figure4.studies(quick=False)
     small = configs[figure4.certified("small")]  # the other networks cost the same
     tau = configs[figure4.printed(10)]
-    tau = replace(tau, environment=hr.MNIST(examples=10, model="small"))
+    tau = replace(tau, environment=MNIST(examples=10, model="small"))
     done: Any = {
         figure4.certified("small"): Pretended(small, {"test accuracy": right}, 8),
         figure4.printed(10): Pretended(tau, {"test accuracy": right}, 8),

@@ -97,7 +97,6 @@ from .environments.recorded.forecasts import forecast_losses as forecast_losses
 from .environments.recorded.hospitals import Hospitals as Hospitals
 from .environments.recorded.losses import Recorded as Recorded
 from .environments.recorded.losses import RecordedArray as RecordedArray
-from .environments.recorded.mnist import MNIST as MNIST
 from .environments.registry import ENVIRONMENTS as ENVIRONMENTS
 from .environments.wrappers.absent import Absent as Absent
 from .environments.wrappers.delayed import Delayed as Delayed

@@ -41,7 +41,6 @@ from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.rounds import Steps
 from hedgerow.core.lattice import Array
-from hedgerow.environments.recorded.mnist import MNIST
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
@@ -57,6 +56,7 @@ from hedgerow.running_sums.kinds import Kind
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.zhang2024.mnist import MNIST
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
 
 EPSILON, DELTA, CLIP = 2.0, 1e-3, 1.0

@@ -30,7 +30,6 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "hidden_direction": "hedgerow.environments.drawn.examples:HiddenDirection",
         "hidden_expert": "hedgerow.environments.hard.oblivious:HiddenExpert",
         "hospitals": "hedgerow.environments.recorded.hospitals:Hospitals",
-        "mnist": "hedgerow.environments.recorded.mnist:MNIST",
         "near_realizable": "hedgerow.environments.drawn.realizable:NearRealizable",
         "play_chasing": "hedgerow.environments.hard.adaptive:PlayChasing",
         "realizable": "hedgerow.environments.drawn.realizable:Realizable",

@@ -73,8 +73,7 @@ class MNIST(Environment):
 
     Examples
     --------
-    >>> import hedgerow as hr
-    >>> hr.MNIST(examples=10, model="linear").setting.horizon
+    >>> MNIST(examples=10, model="linear").setting.horizon
     560
 
     References
