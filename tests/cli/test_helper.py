@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hedgerow.cli import helper
+from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment.helper_ledger import FILE, KEY
+from hedgerow.deployment.home import keep_route
+from hedgerow.deployment.http_client import Route
 from support.command import Command
 
 STUDY = """
@@ -44,6 +51,27 @@ def test_keys_are_made_once_and_errors_say_what_to_do(hedgerow: Command, tmp_pat
     ):
         assert answer.code == 2
         assert text in " ".join(answer.err.split())
+
+
+def test_a_helper_that_has_joined_takes_a_new_address_or_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, seen = Route("https://old:1", proxy=""), list[Route]()
+    keep_route(tmp_path, old)
+    for file in (KEY, FILE):
+        (tmp_path / file).touch()
+
+    def link(route: Route) -> None:
+        seen.append(route)
+        raise InvalidValue("seen")
+
+    monkeypatch.setattr("hedgerow.deployment.http_client.HttpLink", link)
+    monkeypatch.setattr("hedgerow.deployment.logs.start_logs", lambda level: None)
+    cases: list[dict[str, Any]] = [{}, {"url": "https://new:2"}, {"ca": tmp_path / "ca.pem"}]
+    for changed in cases:
+        with pytest.raises(InvalidValue, match="seen"):
+            helper.run(tmp_path, **changed)
+        assert seen.pop() == replace(old, **changed)
 
 
 @pytest.mark.usefixtures("hedgerow")

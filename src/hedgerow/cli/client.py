@@ -247,6 +247,20 @@ def join(
     _print(f"go on with: hedgerow client run --data {data}{which}")
 
 
+def changes_of_route(
+    url: str | None,
+    ca: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    proxy: str | None,
+    unencrypted: bool,
+) -> dict[str, Any]:
+    """What options say about the way to the server, by the names of `Route`."""
+    given = {"url": url, "ca": ca, "certificate": certificate, "key": key, "proxy": proxy}
+    given |= {"unencrypted": unencrypted or None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _join(
     place: Home,
     data: str,
@@ -418,9 +432,7 @@ def run(
     from hedgerow.deployment.pages.own import client_pages
 
     place = Home(home)
-    given: dict[str, Any] = {"url": url, "ca": ca, "certificate": certificate}
-    given |= {"key": certificate_key, "proxy": proxy, "unencrypted": unencrypted or None}
-    changed = {name: value for name, value in given.items() if value is not None}
+    changed = changes_of_route(url, ca, certificate, certificate_key, proxy, unencrypted)
     if server_key is not None and not list(place.joined(data, study)):
         if data is None or url is None:
             raise InvalidValue("To join a study first, give --data and --url with --server-key.")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.client import Ca, Certificate, CertificateKey, Proxy, Unencrypted
+from hedgerow.cli.client import (
+    Ca,
+    Certificate,
+    CertificateKey,
+    Proxy,
+    Unencrypted,
+    changes_of_route,
+)
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
 
@@ -63,7 +70,7 @@ def init(
 def run(
     folder: Folder,
     url: Annotated[
-        str | None, typer.Option("--url", help="The address of the server, to join its study.")
+        str | None, typer.Option("--url", help="The address of the server, to join, or a new one.")
     ] = None,
     server_key: Annotated[
         str | None,
@@ -98,10 +105,12 @@ def run(
     --roster clients.toml
 
     The first start shows the study and asks. The helper compares its clients with the roster, so
-    that the server cannot invent any. Later starts need the folder only. At the end of the study
-    the key that opens seeds is deleted; the ledger stays.
+    that the server cannot invent any. Later starts need the folder, and what has changed. At the
+    end of the study the key that opens seeds is deleted; the ledger stays.
     """
     prepare(plugin)
+    from dataclasses import replace
+
     from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.database import FATAL, LedgerFailed
     from hedgerow.deployment.helper import StudyHelper
@@ -118,11 +127,8 @@ def run(
     if not joined and (url is None or server_key is None or roster is None):
         raise InvalidValue("To join a study, give --url, --server-key and --roster.")
     start_logs(log)
-    route = (
-        kept_route(folder)
-        if url is None
-        else Route(url, ca, certificate, certificate_key, proxy, unencrypted=unencrypted)
-    )
+    changed = changes_of_route(url, ca, certificate, certificate_key, proxy, unencrypted)
+    route = replace(kept_route(folder), **changed) if joined else Route(**changed)
     try:
         with closing(HttpLink(route)) as link:
             if joined or server_key is None or roster is None:
