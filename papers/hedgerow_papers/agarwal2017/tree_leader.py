@@ -46,7 +46,7 @@ from hedgerow.core.protocol import (
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Part, Unit
-from hedgerow.core.validate import at_least, one_of
+from hedgerow.core.validate import at_least, gaussian_delta, one_of
 from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -160,11 +160,8 @@ class TreeLeader(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         fill_in_budget(self, DELTA)
-        if self.delta == 0:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        if self.delta is not None:
+            gaussian_delta(self.delta)
         one_of(self, aim=get_args(Aim))
         at_least("every", self.every, 1)
         one_of(self, reports=get_args(Reports))

@@ -49,7 +49,7 @@ from hedgerow.core.replay import Replay
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit
-from hedgerow.core.validate import at_least, check_budget, one_of
+from hedgerow.core.validate import at_least, check_budget, gaussian_delta, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import PureDP, Quoted
@@ -197,11 +197,8 @@ class FrankWolfe(AlgorithmSpec):
                 "noise has no shares."
             )
         gaussian = self.trust == "distributed" or chosen == "gaussian"
-        if not self.delta > 0 and gaussian:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        if gaussian:
+            gaussian_delta(self.delta)
         needless = self.delta > 0 and (self._chooses or chosen in ("k_norm", "laplace"))
         if needless:
             raise InvalidValue(

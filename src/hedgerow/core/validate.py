@@ -116,6 +116,14 @@ def check_budget(epsilon: float, delta: float = 0.0) -> None:
         raise InvalidValue(f"Expected delta={delta!r} in [0, 1).")
 
 
+def gaussian_delta(delta: float) -> None:
+    """Refuse a pure budget where noise is Gaussian."""
+    if not delta > 0:
+        raise InvalidValue(
+            f"Expected delta={delta!r} > 0, for example 1e-6: Gaussian noise has no pure guarantee."
+        )
+
+
 def parameters(thing: object) -> dict[str, Any]:
     """The values that a dataclass was made with, by name; any other object has none."""
     if not is_dataclass(thing) or isinstance(thing, type):

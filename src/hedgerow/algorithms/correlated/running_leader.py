@@ -48,7 +48,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit
-from hedgerow.core.validate import at_least, check_budget, one_of
+from hedgerow.core.validate import at_least, check_budget, gaussian_delta, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
@@ -273,11 +273,7 @@ class RunningLeader(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        if not self.delta > 0:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        gaussian_delta(self.delta)
         one_of(self, trust=get_args(Trust), reports=get_args(Reports))
         check_honest(self.trust, self.honest)
         silo = self.reports == "silo"

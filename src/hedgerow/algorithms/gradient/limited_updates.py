@@ -37,7 +37,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, one_of, positive
+from hedgerow.core.validate import at_least, check_budget, gaussian_delta, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import GaussianDP, Quoted
 
@@ -444,11 +444,8 @@ class LimitedUpdates(AlgorithmSpec):
         if self.clip is not None:
             positive("clip", self.clip)
         gaussian = self.trust == "distributed" or self.noise == "gaussian"
-        if not self.delta > 0 and gaussian:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        if gaussian:
+            gaussian_delta(self.delta)
         if self.delta != 0 and self.noise in ("euclidean", "laplace"):
             raise InvalidValue(
                 f"Expected delta={self.delta!r} to be 0 with noise={self.noise!r}, which is "

@@ -38,7 +38,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Unit
-from hedgerow.core.validate import at_least, check_budget, one_of, positive
+from hedgerow.core.validate import at_least, check_budget, gaussian_delta, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
@@ -218,11 +218,7 @@ class NoisyFTRL(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        if not self.delta > 0:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        gaussian_delta(self.delta)
         one_of(self, trust=get_args(Trust))
         check_honest(self.trust, self.honest)
         check_kind(self.factorisation)

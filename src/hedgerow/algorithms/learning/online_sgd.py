@@ -43,7 +43,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, 
 from hedgerow.core.setting import Setting
 from hedgerow.core.unit_text import parse_unit
 from hedgerow.core.units import Unit
-from hedgerow.core.validate import check_budget, one_of, positive
+from hedgerow.core.validate import check_budget, gaussian_delta, one_of, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums.factorisation import Factorisation
@@ -160,11 +160,7 @@ class OnlineSGD(AlgorithmSpec):
         if isinstance(self.epsilon, int | float) and not self.epsilon > 0:
             raise InvalidValue(f"Expected epsilon={self.epsilon!r} > 0 (inf: no noise).")
         check_budget(1.0 if self.noiseless else self.epsilon, self.delta)
-        if not self.delta > 0:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        gaussian_delta(self.delta)
         one_of(self, trust=get_args(Trust))
         check_honest(self.trust, self.honest)
         known = self.plan is None or isinstance(self.plan, Plan)

@@ -45,7 +45,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, 
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import check_budget, one_of
+from hedgerow.core.validate import check_budget, gaussian_delta, one_of
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -158,11 +158,8 @@ class PhasedSelection(AlgorithmSpec):
                 "noise."
             )
         gaussian = self.trust == "distributed" or self.report == "gaussian"
-        if not self.delta > 0 and gaussian:
-            raise InvalidValue(
-                f"Expected delta={self.delta!r} > 0, for example 1e-6: Gaussian noise has no pure "
-                "guarantee."
-            )
+        if gaussian:
+            gaussian_delta(self.delta)
         pure = "trust='central'" if self.trust == "central" else f"report={self.report!r}"
         needless = self.delta > 0 and (
             self.trust == "central" or self.report in ("k_norm", "laplace")
