@@ -23,11 +23,12 @@ from hedgerow.deployment.database import hooked
 from hedgerow.deployment.manifest import Manifest, build, canonical, rebuild
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import public_keys
-from hedgerow.deployment.simulated import SimulatedLink, small_study
+from hedgerow.deployment.simulated import SimulatedLink
 from hedgerow.privacy.budget import Budget, amount
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.odometer import BudgetSpent, Filter
 from support.keys import NOBODY
+from support.simulated import small_study
 
 LEDGER = b"one ledger......"
 

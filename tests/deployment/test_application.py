@@ -33,10 +33,10 @@ from hedgerow.deployment.home import Home, keep_route
 from hedgerow.deployment.http_client import Route
 from hedgerow.deployment.http_server import listen
 from hedgerow.deployment.serving import open_study
-from hedgerow.deployment.simulated import small_study
 from support.command import Command
 from support.paths import ROOT
 from support.served import served
+from support.simulated import small_study
 
 TABLE: dict[str, Any] = {
     "title": "Two wards",

@@ -22,11 +22,11 @@ from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.closing import ClosingRule
 from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import DROPPED, StudyServer
-from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
 from hedgerow.deployment.wire import Refused
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from support.command import Command
+from support.simulated import Faults, SimulatedStudy, small_study
 
 ROUNDS, CLIENTS, EXPERTS = 24, 3, 4
 ROUGH = Faults(lose=0.1, repeat=0.1, delay=0.1, crash=0.04, close=0.4)

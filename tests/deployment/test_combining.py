@@ -17,11 +17,11 @@ from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.pages.study import study_page
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import public_keys
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from hedgerow.studies.config import from_table, load
 from hedgerow.studies.run import run_study
 from support.keys import NOBODY
 from support.paths import ROOT
+from support.simulated import SimulatedStudy, small_study
 
 EXAMPLE = ROOT / "src/hedgerow/examples/combining.toml"
 ROWS = """date,place,north,south,seen

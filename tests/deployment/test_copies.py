@@ -18,9 +18,10 @@ from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.learner import ClientLearner, NoReply
 from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.server import Wait
-from hedgerow.deployment.simulated import SimulatedLink, SimulatedStudy, small_study
+from hedgerow.deployment.simulated import SimulatedLink
 from hedgerow.deployment.wire import Code, Refused
 from support.deployed import play_until
+from support.simulated import SimulatedStudy, small_study
 
 LOSSES = np.linspace(0, 1, 8 * 2 * 3).reshape(8, 2, 3)
 

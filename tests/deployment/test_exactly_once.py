@@ -16,8 +16,8 @@ from hedgerow.core.messages import decode
 from hedgerow.deployment.client import Distrusted, Release, StudyClient
 from hedgerow.deployment.database import point
 from hedgerow.deployment.server import StudyServer, Wait
-from hedgerow.deployment.simulated import Crash, Faults, SimulatedStudy, small_study
 from hedgerow.deployment.wire import Refused, pack_refusal
+from support.simulated import Crash, Faults, SimulatedStudy, small_study
 
 ROUGH = Faults(lose=0.1, repeat=0.1, delay=0.1, crash=0.06)
 GAMES: dict[str, tuple[str, dict[str, Any]]] = {

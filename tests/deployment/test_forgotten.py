@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hedgerow.deployment.database import Database, hooked, open_database
-from hedgerow.deployment.simulated import Crash, SimulatedStudy, small_study
+from support.simulated import Crash, SimulatedStudy, small_study
 
 CLIENTS, EXPERTS, ROUNDS = 16, 64, 6
 MARK = 8 * EXPERTS  # bytes: the exact sums of one upload, at its end

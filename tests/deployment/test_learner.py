@@ -12,7 +12,7 @@ import pytest
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.deployment.client_ledger import array_bytes
 from hedgerow.deployment.learner import ClientLearner, NoReply
-from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
+from support.simulated import Faults, SimulatedStudy, small_study
 
 MARK = 0.7390851332151607  # a loss that must never be shown
 

@@ -38,8 +38,8 @@ from hedgerow.deployment.database import (
     open_database,
 )
 from hedgerow.deployment.server import StudyServer
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from support.deployed import play_until
+from support.simulated import SimulatedStudy, small_study
 
 NO_LINK: Any = None  # a ledger is only read
 LOSSES = np.linspace(0, 1, 12 * 2 * 3).reshape(12, 2, 3)

@@ -13,7 +13,7 @@ import pytest
 from hedgerow.core.messages import decode, encode
 from hedgerow.deployment import wire
 from hedgerow.deployment.client import Distrusted
-from hedgerow.deployment.simulated import small_study
+from support.simulated import small_study
 
 ROUNDS = 4
 LIES: dict[str, Callable[[Any], Any]] = {

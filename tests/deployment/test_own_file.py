@@ -18,9 +18,9 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.config import from_table
 from hedgerow.deployment.manifest import Manifest, ManifestRefused
 from hedgerow.deployment.own_file import COMBINED, FileForm, OwnFile, play_file
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from support.keys import NOBODY
 from support.paths import ROOT
+from support.simulated import SimulatedStudy, small_study
 
 FORM = FileForm("date", "2026-01-05", target="seen", largest_error=10.0)
 ROWS = ("2026-01-05,1,3,2", "2026-01-06,4,6,5", "2026-01-07,2,9,8")

@@ -27,8 +27,8 @@ from hedgerow.deployment.pages.live import live_page, news
 from hedgerow.deployment.pages.own import client_page, client_pages
 from hedgerow.deployment.pages.study import SHOWN, parts, state_of, study_page
 from hedgerow.deployment.serving import limits_of
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from support.served import served
+from support.simulated import SimulatedStudy, small_study
 
 MARKED = 0.7310585975646973  # a loss that is easy to find
 

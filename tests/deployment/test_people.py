@@ -11,8 +11,8 @@ import pytest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.own_file import FileForm, OwnFile, play_file
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from support.command import Command
+from support.simulated import SimulatedStudy, small_study
 
 FORM = FileForm("week", "1", person="patient")
 ROWS = ("1,Zarathustra,1,0", "1,Brünhilde,0,0", "2,Zarathustra,1,1", "4,Zarathustra,0,1")

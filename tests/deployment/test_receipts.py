@@ -12,7 +12,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import wire
 from hedgerow.deployment.receipts import NOT_COUNTED, SIZE, Receipts, root_of
 from hedgerow.deployment.server_ledger import ServerLedger
-from hedgerow.deployment.simulated import small_study
+from support.simulated import small_study
 
 
 @pytest.mark.parametrize("clients", [*range(1, 18), 33])

@@ -17,8 +17,8 @@ from hedgerow.deployment.manifest import Manifest, ManifestRefused, promised, re
 from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import ServerLedger
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from support.command import Command
+from support.simulated import SimulatedStudy, small_study
 
 ARCHIVES = sorted((Path(__file__).parent / "released").glob("*.tar.gz"))
 STUDIES = ("central", "fold", "local")

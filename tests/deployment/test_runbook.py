@@ -16,7 +16,6 @@ from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import file_system
 from hedgerow.deployment.manifest import ManifestRefused
 from hedgerow.deployment.server import StudyServer
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from hedgerow.deployment.wire import Refused
 from hedgerow.studies.config import read_toml
 from support.command import Command
@@ -24,6 +23,7 @@ from support.deployed import play_until
 from support.keys import NOBODY
 from support.masked import World
 from support.paths import ROOT
+from support.simulated import SimulatedStudy, small_study
 
 HORIZON = 12
 LOSSES = np.random.default_rng(0).integers(0, 17, (HORIZON, 2, 3)) / 16

@@ -22,8 +22,8 @@ from hedgerow.deployment.application import Application, replied
 from hedgerow.deployment.http_client import MESSAGES, HttpLink
 from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.logs import log_error, start_logs
-from hedgerow.deployment.simulated import small_study
 from support.served import play, served
+from support.simulated import small_study
 
 MARKED = np.array([[654321, 765432, 543217], [876543, 456781, 987651]]) / 2**20  # on the lattice
 

@@ -25,10 +25,10 @@ from hedgerow.deployment.manifest import Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.masks import opened
 from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import StudyServer, Wait
-from hedgerow.deployment.simulated import Faults
 from hedgerow.deployment.sums import Sums
 from hedgerow.deployment.wire import Code, Refused
 from support.masked import LOW_ORDER, World, far
+from support.simulated import Faults
 
 
 @pytest.fixture

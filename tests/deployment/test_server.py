@@ -17,8 +17,8 @@ from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.database import Database
 from hedgerow.deployment.keys import load_or_make, signed_by
 from hedgerow.deployment.server import StudyServer, Wait
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from hedgerow.deployment.wire import Code
+from support.simulated import SimulatedStudy, small_study
 
 LOSSES = np.round(np.random.default_rng(3).random((8, 2, 3)) * 2**20) / 2**20
 

@@ -12,7 +12,7 @@ from hedgerow.algorithms.walks.games import SILOS
 from hedgerow.core.block import Side
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError
-from hedgerow.deployment.simulated import QUIET, Faults, SimulatedStudy, small_study
+from support.simulated import QUIET, Faults, SimulatedStudy, small_study
 
 ROUGH = Faults(lose=0.1, repeat=0.1, crash=0.04)
 PUBLIC = tuple(sorted(one.value for one in (Feature.SOME_REPORT, Feature.SIDE_INFORMATION)))

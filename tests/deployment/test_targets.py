@@ -13,8 +13,8 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.messages import decode
 from hedgerow.deployment.application import Application
 from hedgerow.deployment.client import StudyClient
-from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
 from hedgerow.privacy.odometer import BudgetSpent
+from support.simulated import Faults, SimulatedStudy, small_study
 
 
 def _study(place: Path, clients: int = 1, **choices: Any) -> SimulatedStudy:

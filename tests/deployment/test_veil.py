@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import veil
 from hedgerow.deployment.manifest import ManifestRefused, rebuild
-from hedgerow.deployment.simulated import small_study
 from hedgerow.deployment.veil import NotOpened, Opener, seal
+from support.simulated import small_study
 
 
 @pytest.fixture

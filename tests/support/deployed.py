@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.deployment.simulated import SimulatedStudy
+from support.simulated import SimulatedStudy
 
 
 def play_until(study: SimulatedStudy, losses: np.ndarray, until: int) -> None:

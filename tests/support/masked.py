@@ -16,7 +16,7 @@ from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.masks import Masked, opened, read_words
 from hedgerow.deployment.server import Wait
 from hedgerow.deployment.server_ledger import KEY
-from hedgerow.deployment.simulated import small_study
+from support.simulated import small_study
 
 FAR = 2.0**40
 """Units; a number under a mask is below it with chance 2^-23."""

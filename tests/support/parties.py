@@ -33,8 +33,8 @@ from hedgerow.deployment.logs import start_logs
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.serving import limits_of
-from hedgerow.deployment.simulated import small_study
 from hedgerow.engines.loop import Engine
+from support.simulated import small_study
 from support.zygote import Zygote
 
 

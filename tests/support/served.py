@@ -31,7 +31,7 @@ from hedgerow.deployment.http_server import (
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.serving import limits_of
-from hedgerow.deployment.simulated import small_study
+from support.simulated import small_study
 
 
 @dataclass
