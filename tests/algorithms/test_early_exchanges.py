@@ -30,16 +30,10 @@ def with_interval() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, spec in variants().items():
         ours = type(spec).__module__.startswith("hedgerow.")
-        if (
-            ours
-            and "," not in name
-            and spec.traits.interval in {field.name for field in fields(spec)}
-        ):
+        interval = spec.traits.interval in {field.name for field in fields(spec)}
+        if ours and "," not in name and interval:
             found[name] = spec
     del found["watched_selection"]  # its first runs are short without being asked
-    del found[
-        "vote_selection"
-    ]  # each vote costs as much as all others: early ones are not worth it
     return found
 
 

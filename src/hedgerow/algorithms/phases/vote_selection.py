@@ -109,9 +109,8 @@ class VoteSelection(AlgorithmSpec):
         meanings={
             "scores": "how clients say what they prefer",
             "choices": "rounds before which experts are chosen",
-            "deviation": "of the noise that the server, or each client, adds to a count of votes",
+            "deviation": "standard deviation of the noise of a vote, or of a share of it",
             "trust": "who adds noise to votes",
-            "deviation": "standard deviation of the noise of a vote, or of a client's share of it",
             "honest": "number of clients whose shares of noise are enough",
             "people": "the most people at one client",
             "voters": "the most clients or people that vote",
