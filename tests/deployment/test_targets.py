@@ -19,6 +19,7 @@ from support.simulated import Faults, SimulatedStudy, small_study
 
 def _study(place: Path, clients: int = 1, **choices: Any) -> SimulatedStudy:
     given = {"experts": 4, "horizon": 12, "algorithm": "private_mixture", "seed": None}
+    given["unit"] = "event,public=forecasts"  # of the accounts
     return small_study(place, clients=clients, family=repr(FAMILY), **{**given, **choices})
 
 
