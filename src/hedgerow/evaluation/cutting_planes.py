@@ -79,11 +79,12 @@ def least_by_planes(
     best, (total, plane) = start, plane_at(start)
     planes, low, reach, passes = [plane], -np.inf, 1.0, 1
     while passes < most_passes:
-        _, weights = next_point(planes, best, 1.0)
+        point, weights = next_point(planes, best, 1.0)
         low = max(low, lower_bound(planes, weights))
         if total - low <= enough or reach < SMALLEST_BOX:
             break
-        point, _ = next_point(planes, best, reach)
+        if reach < 1:
+            point, _ = next_point(planes, best, reach)
         point = np.maximum(point, 0.0) / np.maximum(point, 0.0).sum()
         predicted = total - max(plane.height + float(plane.slope @ point) for plane in planes)
         found, plane = plane_at(point)
