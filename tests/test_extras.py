@@ -110,7 +110,7 @@ def test_a_command_without_its_libraries_says_what_to_install(
         assert re.fullmatch("Error: " + _advice(extra), " ".join(done.stderr.split())), done.stderr
 
 
-def test_every_extra_has_words_and_all_has_every_extra_but_flower() -> None:
+def test_every_extra_has_words_and_all_has_every_extra_but_large_ones() -> None:
     extras = PYPROJECT["optional-dependencies"]
     assert {*extras} == {*EXTRAS, "all"}
 
@@ -121,7 +121,8 @@ def test_every_extra_has_words_and_all_has_every_extra_but_flower() -> None:
         return own.union(*(libraries(extras[extra]) for extra in deeper))
 
     wanted = {extra: libraries(names) for extra, names in extras.items()}
-    assert wanted["all"] == set().union(*(wanted[e] for e in extras if e not in ("all", "flower")))
+    large = ("flower", "dask", "ray")
+    assert wanted["all"] == set().union(*(wanted[e] for e in extras if e not in ("all", *large)))
     mandatory = {re.split("[<>=]", name)[0] for name in PYPROJECT["dependencies"]}
-    optional = {re.split("[<>=]", name)[0] for name in wanted["all"] | wanted["flower"]}
+    optional = {re.split("[<>=]", name)[0] for name in set().union(*wanted.values())}
     assert not mandatory & optional

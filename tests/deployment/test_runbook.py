@@ -14,6 +14,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.application import TOKEN, kept_token
 from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import file_system
+from hedgerow.deployment.helper_ledger import make_helper
 from hedgerow.deployment.manifest import ManifestRefused
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.wire import Refused
@@ -167,6 +168,7 @@ def test_a_lost_helper_cannot_be_replaced(place: Path) -> None:
     w.study.kill("h0")
     folder = w.study._places["h0"]
     shutil.rmtree(folder)
+    make_helper(folder, "h0")
     with pytest.raises(ManifestRefused, match="only a new study can name it"):
         w.helper(0)
     for _ in ("its task", "its sum"):

@@ -32,7 +32,8 @@ def forms() -> Iterator[tuple[str, str, Any]]:
             if hasattr(spec, "mu") and spec.mu is None and spec.epsilon is None:
                 spec = replace(spec, mu=1.0)
             budget = "epsilon" if getattr(spec, "epsilon", None) is not None else "mu"
-            if getattr(spec, budget, None) is not None and accepts(spec):
+            people = getattr(spec, "people", None) is not None  # a game of losses has none
+            if getattr(spec, budget, None) is not None and not people and accepts(spec):
                 yield f"{name} {form}".strip(), budget, spec
 
 

@@ -224,7 +224,7 @@ def test_every_environment_survives_the_round_trip(name: str) -> None:
             "combined_forecasts",
         )
         else {}
-        if name in ("mnist", "flu_combination")
+        if name in ("mnist", "flu_combination", "hospital_shares")
         else {"clients": 3, "horizon": 6}
     )
     if "of" in {f.name for f in fields(kind)}:
