@@ -68,7 +68,10 @@ class _Cut(Exception):
 async def _body(scope: Any, receive: Any, limits: Limits) -> bytes:
     """The body of a request, or a refusal: too large, too slow, cut off."""
     large = _Cut(Code.SIZE, f"A message has at most {limits.body} bytes.")
-    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    if b"content-length" in headers and b"transfer-encoding" in headers:
+        raise _Cut(Code.FORM, "A message states its length or comes in chunks, not both.")
     if not length.isdigit() or int(length) > limits.body:
         raise large
     found = b""
