@@ -37,6 +37,7 @@ from support.command import Command
 from support.paths import ROOT
 from support.served import served
 from support.simulated import small_study
+from support.waiting import PATIENCE
 
 TABLE: dict[str, Any] = {
     "title": "Two wards",
@@ -92,7 +93,7 @@ def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
     thread.start()
 
     def ask(method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=PATIENCE)
         sent = {"Authorization": f"Bearer {port.token}", **headers}
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         answer = connection.getresponse()
@@ -128,7 +129,7 @@ def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"already in use\. Choose another --port"):
         Port(lambda request: {}, port.server_port)
     port.shutdown()
-    thread.join(10)
+    thread.join(PATIENCE)
     study.close()
 
 
@@ -143,11 +144,13 @@ def test_no_body_is_read_before_the_token_is_checked() -> None:
     ):
         head = f"POST /observe HTTP/1.1\r\nHost: 127.0.0.1:{port.server_port}\r\n"
         head += f"Authorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", port.server_port), timeout=10) as stranger:
+        with socket.create_connection(
+            ("127.0.0.1", port.server_port), timeout=PATIENCE
+        ) as stranger:
             stranger.sendall(head.encode())
             assert stranger.recv(2**16).startswith(expected)
     port.shutdown()
-    thread.join(10)
+    thread.join(PATIENCE)
 
 
 def test_a_client_that_cannot_write_ends() -> None:
@@ -167,12 +170,12 @@ def test_a_client_that_cannot_write_ends() -> None:
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=PATIENCE)
     connection.request("GET", "/predict", headers={"Authorization": f"Bearer {port.token}"})
     with pytest.raises((http.client.HTTPException, ConnectionError)):
         connection.getresponse()
     connection.close()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert len(ended) == 1
 
 
@@ -192,7 +195,7 @@ def test_an_application_that_hangs_up_may_ask_again() -> None:
     def slow(request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "predict":
             asked.set()
-            assert gone.wait(10)
+            assert gone.wait(PATIENCE)
         return request
 
     port = Port(slow, 0)
@@ -201,18 +204,18 @@ def test_an_application_that_hangs_up_may_ask_again() -> None:
     text = f"Host: 127.0.0.1:{port.server_port}\r\nAuthorization: Bearer {port.token}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port.server_port)) as waiting:
         waiting.sendall(f"GET /predict HTTP/1.1\r\n{text}".encode())
-        assert asked.wait(10)
+        assert asked.wait(PATIENCE)
         waiting.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     gone.set()  # the reply goes to nobody
     for _ in range(3):
-        connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=PATIENCE)
         connection.request("GET", "/status", headers={"Authorization": f"Bearer {port.token}"})
         assert connection.getresponse().read() == b'{"do": "status"}\n'
         connection.close()
         time.sleep(0.05)
     assert port.failure is None
     port.shutdown()
-    serving.join(10)
+    serving.join(PATIENCE)
 
 
 def test_a_failed_ledger_is_worth_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from hedgerow.deployment.server import StudyServer, Wait
 from hedgerow_benchmarks.measure import peak_mebibytes
 from support.parties import reference
 from support.served import Served, play, served
+from support.waiting import PATIENCE
 
 STATUSES = {200, 204, 400, 403, 404, 409, 413, 422}
 
@@ -89,7 +90,7 @@ def bombard(one: Served, good: list[bytes], foreign: list[bytes], taken: int, se
             assert isinstance(reply, Wait) or reply[:1] in (b"E", b"M", b"S", b"W", b"F")
         if start == 5000:
             peak = peak_mebibytes()
-    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE)
     for _ in range(sent):
         connection.request("POST", MESSAGES, next(stream))
         answer = connection.getresponse()

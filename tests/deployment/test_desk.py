@@ -12,9 +12,10 @@ from hedgerow.deployment import desk as desks
 from hedgerow.deployment import wire
 from hedgerow.deployment.desk import Desk, Limits
 from hedgerow.deployment.server import Wait
+from support.waiting import PATIENCE
 
 CLIENTS = 4
-LONG = 240.0  # longer than a test
+LONG = 2 * PATIENCE  # longer than a test
 
 _NAMES: dict[str, Any] = {"clients": (), "helper_names": (), "helpers": {}}
 
@@ -68,7 +69,7 @@ async def asked(desk: Desk, *requests: bytes) -> list[asyncio.Task[desks.Reply]]
 
 
 async def done(tasks: list[asyncio.Task[desks.Reply]]) -> list[bytes]:
-    return [reply.data for reply in await asyncio.wait_for(asyncio.gather(*tasks), 20)]
+    return [reply.data for reply in await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)]
 
 
 def test_uploads_are_one_batch_and_the_last_one_is_not_delayed(
@@ -123,4 +124,4 @@ def test_uploads_do_not_wait_for_a_silent_client() -> None:
         await desk.close()
         return study.batches
 
-    assert asyncio.run(asyncio.wait_for(scene(), 20)) == [wire.Upload.kind * 2] * 2
+    assert asyncio.run(asyncio.wait_for(scene(), PATIENCE)) == [wire.Upload.kind * 2] * 2

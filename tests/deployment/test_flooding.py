@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from hedgerow.deployment import wire
 from hedgerow.deployment.desk import Desk, Limits
 from hedgerow.deployment.http_client import MESSAGES
 from support.served import play, served
+from support.waiting import PATIENCE, until
 
 
 def ask(client: int) -> bytes:
@@ -26,7 +26,7 @@ NAMES: dict[str, Any] = {"clients": (), "helper_names": (), "helpers": {}}
 
 
 class _Slow:
-    """A study that takes its time and notes who was served."""
+    """A study that begins when it may, and notes who was served."""
 
     missing, exchange, awaited = 0, 0, ()
     stuck = trouble = None
@@ -37,10 +37,11 @@ class _Slow:
             roster=dict.fromkeys(range(clients)), closing="wait", **NAMES
         )
         self.served: list[list[int]] = []
+        self.may = threading.Event()
 
     def take(self, requests: list[bytes]) -> list[bytes]:
         self.served.append([int.from_bytes(data[9:13], "little") for data in requests])
-        time.sleep(0.02)
+        assert self.may.wait(PATIENCE)
         return list(requests)
 
     def news(self) -> list[object]:
@@ -60,8 +61,12 @@ def test_each_batch_serves_every_lane_once() -> None:
         await desk.start()
         flood = [asyncio.create_task(desk.ask("evil", ask(0))) for _ in range(50)]
         await asyncio.sleep(0)
-        done = await asyncio.gather(desk.ask("good", ask(1)), desk.ask("evil", ask(2)))
-        refused = await asyncio.gather(*flood)
+        others = [
+            asyncio.create_task(desk.ask(*one)) for one in (("good", ask(1)), ("evil", ask(2)))
+        ]
+        await asyncio.sleep(0)
+        study.may.set()
+        done, refused = await asyncio.gather(*others), await asyncio.gather(*flood)
         await desk.close()
         return study, list(done), list(refused)
 
@@ -82,6 +87,7 @@ def test_one_address_cannot_fill_the_queue() -> None:
         flood = [asyncio.create_task(desk.ask("evil", ask(i))) for i in range(60)]
         await asyncio.sleep(0)
         other = asyncio.create_task(desk.ask("good", ask(70)))
+        study.may.set()
         found = [reply.status for reply in await asyncio.gather(*flood)]
         status = (await other).status
         await desk.close()
@@ -107,9 +113,9 @@ def test_a_study_ends_while_a_stranger_floods(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         play(learners, losses)
+        until(lambda: len(sent) > 3, "the flood")
         over.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(PATIENCE)
         assert one.study.over
-        assert len(sent) > 3
         assert set(sent) <= {400, 429}

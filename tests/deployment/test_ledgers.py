@@ -40,6 +40,7 @@ from hedgerow.deployment.database import (
 from hedgerow.deployment.server import StudyServer
 from support.deployed import play_until
 from support.simulated import SimulatedStudy, small_study
+from support.waiting import PATIENCE
 
 NO_LINK: Any = None  # a ledger is only read
 LOSSES = np.linspace(0, 1, 12 * 2 * 3).reshape(12, 2, 3)
@@ -336,7 +337,7 @@ def test_a_second_process_is_refused(study: SimulatedStudy) -> None:
         arguments = (kind, str(study.place(who)), answers)
         process = context.Process(target=opened, args=arguments)
         process.start()
-        assert "in use by another process" in answers.get(timeout=30)
+        assert "in use by another process" in answers.get(timeout=PATIENCE)
         process.join()
     with pytest.raises(LedgerInUse):
         StudyServer(study.place("server"))
@@ -356,7 +357,7 @@ def test_a_forked_copy_is_refused(study: SimulatedStudy) -> None:
     answers = context.Queue()
     process = context.Process(target=forked, args=(study.learner(0), answers))
     process.start()
-    assert "made in another process" in answers.get(timeout=30)
+    assert "made in another process" in answers.get(timeout=PATIENCE)
     process.join()
 
 

@@ -258,7 +258,7 @@ def test_news_are_what_has_changed(place: Path, built_once: None) -> None:
         server = study.running_server()
         desk = Desk(lambda: server, limits_of(server, ServerOptions()))
         await desk.start()
-        stream, found = news(desk, pause=0.25, beat=5.0), []
+        stream, found = news(desk, pause=0.25, beat=600.0), []
         found.append(json.loads((await anext(stream)).removeprefix("data: ")))
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0.05)

@@ -45,6 +45,7 @@ from hedgerow.privacy.secure.exact import ExactLaw, integer
 from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.privacy.secure.words import NoEntropy, SecureWords
+from support.waiting import PATIENCE
 
 WORDS = SecureWords()
 FALSE_ALARM = 1e-6  # of one test: the entropy is new in every run
@@ -388,7 +389,7 @@ def test_a_forked_process_draws_other_noise() -> None:
     queue = context.Queue()
     child = context.Process(target=_child, args=(source, queue))
     child.start()
-    other = queue.get(timeout=60)
+    other = queue.get(timeout=PATIENCE)
     child.join()
     assert not set(other) & set(
         source.server().draw("laplace", "parent", (200,), scale=1.0).tolist()

@@ -4,9 +4,12 @@ experiments at hand.
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +19,12 @@ from hedgerow.algorithms.walks.forecasters import FORECASTERS
 from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
 from hedgerow.core import registry as plugins
+from hedgerow.deployment import logs
 from hedgerow.environments.recorded.data import CHOSEN
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.benchmark import BENCHMARKS
 from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.studies import run
 from support.command import PLUGIN, STUDY, Answer, Command
 
 
@@ -32,6 +37,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     )
 
 
+@pytest.fixture(autouse=True, scope="session")
+def in_this_process() -> None:
+    """No study moves to other processes by itself, as it would on a busy machine: tests change
+    what they run.
+    """
+    run.WORTH_PROCESSES = math.inf
+
+
 @pytest.fixture(autouse=True)
 def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on
@@ -41,6 +54,19 @@ def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         list(registry)  # installed plugins are found once, and stay
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.setattr(plugins, "_loaded", [])
+
+
+@pytest.fixture(autouse=True)
+def own_logs() -> Iterator[None]:
+    """Where logs go and which are kept is as before after a test: a command sends them to the
+    standard error of its process, which the next test does not have.
+    """
+    loggers = [logging.getLogger(name) for name in (logs.LOGGER.name, *logs.OTHERS)]
+    before = [(one.handlers, one.propagate, one.level) for one in loggers]
+    yield
+    for one, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
 
 
 @pytest.fixture

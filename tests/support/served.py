@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.serving import limits_of
 from support.simulated import small_study
+from support.waiting import PATIENCE, until
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Served:
 
     def link(self, **changes: Any) -> HttpLink:
         given = {"url": f"http://{self.host}", "proxy": "", **changes}
-        self.links.append(HttpLink(Route(**given), 10.0))
+        self.links.append(HttpLink(Route(**given), PATIENCE))
         return self.links[-1]
 
     def learner(self, index: int, link: Any = None) -> ClientLearner:
@@ -85,7 +85,7 @@ class Served:
         **headers: str,
     ) -> Any:
         """One request on a new connection: status, headers, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -97,7 +97,7 @@ class Served:
         for link in self.links:
             link.close()
         self.server.end()
-        self.thread.join(20)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
 
@@ -122,11 +122,8 @@ def served(
     found = Served(root, listening.getsockname()[1], desk, server, opened, thread)
     found.operations = 0 if beside is None else beside.getsockname()[1]
     thread.start()
-    end = time.monotonic() + 20
-    while not server.started:
-        assert time.monotonic() < end
-        assert thread.is_alive()
-        time.sleep(0.005)
+    until(lambda: server.started or not thread.is_alive(), "the server")
+    assert server.started
     try:
         yield found
     finally:
@@ -153,7 +150,7 @@ def play(learners: list[ClientLearner], losses: np.ndarray) -> list[list[int]]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     if failed:
         raise failed[0]
     assert not any(thread.is_alive() for thread in threads)

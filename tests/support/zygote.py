@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from support.paths import ROOT
+from support.waiting import PATIENCE, until
 
 PRELOADED = ("hedgerow.deployment.http_server", "support.parties")
 
@@ -51,15 +51,11 @@ class Zygote:
     def kill(self, pid: int) -> None:
         """End a process as a loss of power does, and wait until it is gone."""
         os.kill(pid, signal.SIGKILL)
-        self.wait(pid, 10.0)
+        self.wait(pid)
 
-    def wait(self, pid: int, seconds: float) -> int:
+    def wait(self, pid: int, seconds: float = PATIENCE) -> int:
         """The exit code of a process."""
-        end = time.monotonic() + seconds
-        while pid not in self.ended:
-            self.reap()
-            assert time.monotonic() < end, f"process {pid} still runs"
-            time.sleep(0.002)
+        until(lambda: pid in self.ended or pid in self.reap(), f"the end of process {pid}", seconds)
         return self.ended[pid]
 
 
@@ -86,7 +82,7 @@ def zygote() -> Iterator[Zygote]:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()
-        process.wait(10)
+        process.wait(PATIENCE)
         process.stdout.close()
 
 
