@@ -138,10 +138,22 @@ def test_people_are_counted_in_all_studies_of_an_account(tmp_path: Path) -> None
         again.count(["x"], f"week {week}", week, b"one", [])
 
 
+def test_an_id_does_not_depend_on_the_other_rows_of_a_file(tmp_path: Path) -> None:
+    """A column of numbers was read as numbers, and 007 became another person beside a text."""
+    study = study_of(tmp_path, "person:3")
+    found = set[tuple[str, ...] | None]()
+    for more in ([], ["2,A12,1,0"], ["2,7.0,1,0"], ["2,true,1,0"], ["2,2026-01-03,1,0"]):
+        row = OwnFile(file_of(tmp_path, ["1,007,1,0", *more]), study.manifest, "4").row(0)
+        found.add(None if row is None else row.people)
+    assert found == {("007",)}
+    study.close()
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
         ("1,,1,0", "line 2 .*names no person in column 'patient'"),
+        ("1,NA,1,0", "names no person"),
         ("1,  ,1,0", "names no person"),
     ],
 )

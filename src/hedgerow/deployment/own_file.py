@@ -241,7 +241,7 @@ class OwnFile:
         self._rows = rows | {name: _of_people(found) for name, found in several.items()}
 
     def _rows_of(self, file: Path) -> Iterator[tuple[str, Row]]:
-        form, table = self.form, read_table(file)
+        form, table = self.form, read_table(file, self.form.person)
         roles = {"round": form.round}
         roles |= {} if form.target is None else {"target": form.target}
         roles |= {"scale": form.scale} if isinstance(form.scale, str) else {}
@@ -349,7 +349,7 @@ def counted(path: Path, person: str, rounds: str) -> Count:
     """Count the people behind the rows of a file or of a folder of files; rounds are in order."""
     rows: list[tuple[str, str]] = []
     for file in files_at(path):
-        table = read_table(file)
+        table = read_table(file, person)
         require_columns(table, {"round": rounds, "person": person}, file)
         ids = ids_of(table, person, file)
         rows += zip(map(_text, table[rounds].tolist()), ids, strict=True)

@@ -131,8 +131,11 @@ def _refuse_other_text(path: Path) -> None:
             )
 
 
-def read_table(path: Source) -> dict[str, Any]:
-    """Return the columns of a CSV or Parquet file, or of a DataFrame, by name."""
+def read_table(path: Source, text: str | None = None) -> dict[str, Any]:
+    """Return the columns of a CSV or Parquet file, or of a DataFrame, by name.
+
+    The column `text` of a CSV file is read as it is written: 007 stays "007".
+    """
     with needs("runs"):
         import pyarrow as pa
         from pyarrow import csv, parquet
@@ -146,7 +149,10 @@ def read_table(path: Source) -> dict[str, Any]:
             if path.suffix == ".csv":
                 _refuse_other_text(path)
             # one thread: only then does an error know its line
-            table = csv.read_csv(path, csv.ReadOptions(use_threads=False))
+            given = csv.ReadOptions(use_threads=False)
+            kinds = {} if text is None else {text: pa.string()}
+            kept = csv.ConvertOptions(column_types=kinds, strings_can_be_null=bool(kinds))
+            table = csv.read_csv(path, given, convert_options=kept)
         else:
             raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
         names = table.column_names
