@@ -444,6 +444,28 @@ def test_studies_that_protect_a_whole_record_add_up(place: Path, changes: dict[s
     assert charge(account, study())
 
 
+@pytest.mark.parametrize(
+    ("unit", "feature", "public"),
+    [
+        ("event", "sleeping experts", "sleeping experts"),
+        ("person:2", "absent clients", "absences"),
+        ("client", "absent clients", "absences"),
+        ("window:2", "sleeping experts", "sleeping experts"),
+    ],
+)
+def test_what_a_game_shows_is_not_protected(
+    place: Path, unit: str, feature: str, public: str
+) -> None:
+    """The unit has the same name, but who comes, or which experts sleep, is in no broadcast's noise."""
+    shows = study(features=[feature], choices={"epsilon": "0.1", "unit": unit})
+    account = Account.make(place / "whole", name="Ward", unit=unit, epsilon="1")
+    with pytest.raises(InvalidValue, match=f"{public} are public.*--unit '{unit},public={public}'"):
+        charge(account, shows)
+    charge(account, study(choices={"epsilon": "0.1", "unit": unit}))
+    text = f"{unit},public=forecasts and {public}"
+    charge(Account.make(place / "rest", name="Ward", unit=text, epsilon="1"), shows)
+
+
 def test_joining_shows_the_unit_and_what_is_declared() -> None:
     lines = study(**SMALL).words()
     (neighbours,) = [line for line in lines if line.startswith("neighbours: ")]

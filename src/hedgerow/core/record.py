@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 
@@ -26,8 +27,8 @@ class Record:
     each
         How many of them a client holds in one round. Default: 1.
     public
-        What else a client holds about a round and everybody may know, such as "forecasts"; it is
-        not protected. Default: nothing.
+        What else a client holds about a round and everybody may know, such as "forecasts" or
+        "forecasts and absences"; it is not protected. Default: nothing.
 
     Examples
     --------
@@ -53,6 +54,20 @@ class Record:
     def placed(self) -> str:
         """The record of client i in round t, and where it lies."""
         return f"{self.at('i,t')} {self.space}".strip()
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """What is public, one by one."""
+        return frozenset(self.public.split(" and ")) - {""}
+
+    def showing(self, more: Iterable[str]) -> Record:
+        """The same record where `more` is public, too.
+
+        >>> Record(public="forecasts").showing(["absences"]).public
+        'forecasts and absences'
+        """
+        found = [self.public] if self.public else []
+        return replace(self, public=" and ".join(found + sorted({*more} - self.shown)))
 
     @property
     def plural(self) -> str:

@@ -32,8 +32,7 @@ def covers(unit: Unit, other: Unit, horizon: float = inf) -> bool:
         return used and covers(_as_event(unit), _as_event(other), horizon)
     unit, other = _as_event(unit), _as_person(other)
     own, theirs = _known(unit), _known(other)
-    each, public = (1, other.record.each), ("", other.record.public)
-    alike = unit.record.each in each and unit.record.public in public
+    alike = unit.record.each in (1, other.record.each) and unit.record.shown <= other.record.shown
     if own is None or theirs is None or not alike:
         return False
     if theirs[0] == 1:
@@ -61,7 +60,7 @@ def steps(unit: Unit, other: Unit, horizon: float = inf) -> int | None:
         return 1
     unit, other = _as_event(unit), _as_person(other)
     own, theirs = _known(unit), _known(other)
-    if own is None or theirs is None or unit.record.public not in ("", other.record.public):
+    if own is None or theirs is None or not unit.record.shown <= other.record.shown:
         return None
     if other.record.each not in (1, unit.record.each):
         return None

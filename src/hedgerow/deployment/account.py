@@ -19,7 +19,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.core.certificate import Guarantee
+from hedgerow.core.certificate import (
+    PUBLIC_PRESENCE,
+    PUBLIC_REPORTERS,
+    PUBLIC_SLEEP,
+    Guarantee,
+)
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.people import Who, identified
 from hedgerow.core.protocol import Algorithm
@@ -236,7 +241,10 @@ class Account:
         for guarantee in algorithm.certificate.guarantees:
             if not guarantee.protects:
                 continue
-            times = steps(guarantee.unit, self.unit, algorithm.setting.horizon or inf)
+            own, unit = self.unit, shown_unit(guarantee)
+            if isinstance(own, Event):  # a record does not say whether there is one
+                own = replace(own, record=own.record.showing([ABSENCES]))
+            times = steps(unit, own, algorithm.setting.horizon or inf)
             if times == 1:
                 found.append((guarantee, 1))
                 continue
@@ -257,8 +265,9 @@ class Account:
 
     def _refusal(self, guarantee: Guarantee, whole: Guarantee | None = None) -> str:
         """Why a study that protects less is refused, and what it costs in the account's unit."""
+        unit = shown_unit(guarantee)
         text = (
-            f"This study protects {guarantee.unit.words()}. The account {self.name!r} counts in "
+            f"This study protects {unit.words()}. The account {self.name!r} counts in "
             f"another unit: {self.unit.words()}. "
         )
         ask = f"Ask the operator of the server for unit = {self.unit.text()!r}, or join with "
@@ -267,7 +276,6 @@ class Account:
                 f"{text}For that unit the study costs {whole.curve.words()}. Nothing was charged. "
                 f"{ask}--convert, which charges this."
             )
-        unit = guarantee.unit
         own = f"part:{unit.least}" if isinstance(unit, Part) and unit.least else unit.text()
         return (
             f"{text}What the study costs in it is not known. Nothing was charged. {ask}an account "
@@ -443,6 +451,23 @@ class Account:
         """The log as lines of JSON."""
         with self._open() as (ledger, _, _, _):
             return list(Chain(ledger).export())
+
+
+ABSENCES = "absences"
+SHOWN = {
+    PUBLIC_PRESENCE: ABSENCES,
+    PUBLIC_REPORTERS: ABSENCES,
+    PUBLIC_SLEEP: "sleeping experts",
+}
+"""What a game shows of what clients hold, by the assumption that it is public."""
+
+
+def shown_unit(guarantee: Guarantee) -> Unit:
+    """What a guarantee protects, without what its game shows of a client."""
+    if isinstance(guarantee.unit, Part):  # the declared change alone
+        return guarantee.unit
+    shown = [name for assumed, name in SHOWN.items() if assumed in guarantee.assumes]
+    return replace(guarantee.unit, record=guarantee.unit.record.showing(shown))
 
 
 def study_folder(account: Path, digest: bytes) -> Path:

@@ -27,7 +27,7 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import LOSSES
 from hedgerow.core.transcript import Everything, Sink
-from hedgerow.deployment.account import EVENT, Account
+from hedgerow.deployment.account import EVENT, Account, shown_unit
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import ClientLedger
 from hedgerow.deployment.config import ServeConfig, SettingTable, from_table
@@ -171,7 +171,7 @@ class Launch:
         self.folder, self.url = folder, ""
         self.home = Home(folder / "clients")
         names, algorithm = list(config.clients), build(config.manifest(NO_KEYS))
-        own = (g.unit.text() for g in algorithm.certificate.guarantees if g.protects)
+        own = (shown_unit(g).text() for g in algorithm.certificate.guarantees if g.protects)
         unit = next(own, EVENT)
         accounts = {
             name: Account.make(
