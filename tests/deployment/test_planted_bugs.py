@@ -37,6 +37,8 @@ BUGS: list[tuple[str, str, str, str]] = [
     ("no mask is added", MASKS, "hidden += veil.mask(seed, len(words))", "pass"),
     ("signature does not cover the seals", WIRE, 'signed = b"".join(map(hash_of, parts(signed, _seals(body))))', "signed = parts(signed, _seals(body))[-1]"),
     ("signature does not cover the study", WIRE, 'return b"hedgerow 2\\n" + study + fixed', 'return b"hedgerow 2\\n" + fixed[9:]'),
+    ("signature does not cover the kind", WIRE, 'return b"hedgerow 2\\n" + study + fixed', 'return b"hedgerow 2\\n" + study + fixed[1:]'),
+    ("a ledger of another study", HELPER, 'if kept.get("manifest", manifest.to_bytes()) != manifest.to_bytes():', "if False:"),
     ("tickets of other exchanges", HELPER, "if one.exchange != message.exchange:", "if False:"),
     ("different answers", HELPER, "if found and one.seen != found[0].seen:", "if False:"),
     ("tasks of other helpers", HELPER, "message.helper != self.index or", ""),

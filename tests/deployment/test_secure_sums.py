@@ -115,6 +115,20 @@ def test_a_proxy_with_the_keys_of_all_helpers_sees_nothing(w: World) -> None:
     assert len({len(one) for one in data}) == 1  # sizes say nothing
 
 
+def test_a_proxy_cannot_replace_a_body(w: World) -> None:
+    """Everybody knows the key for sealing to the server, but the client signs what it has sent."""
+    w.collect(1, (0, 1, 2))
+    learner = w.study.learner(3)
+    while not learner.client.ready:
+        learner.client.advance()
+    learner.predict()
+    learner.observe(0, w.losses[0, 3])
+    due = learner.client._release(1).message
+    other = w.body(3, 1, np.zeros(3, np.uint64))
+    assert code(w.take(due[: -64 - len(other)] + other + due[-64:])[0]) is Code.SIGNATURE
+    assert w.server.missing == 1
+
+
 # -- a server that does not follow the protocol ----------------------------------------------------
 
 
@@ -436,7 +450,9 @@ def test_a_client_needs_a_helper_that_it_knows_from_elsewhere(w: World, tmp_path
     assert "experimental: not yet reviewed by outside cryptographers" in words
 
 
-def test_a_helper_needs_the_roster_and_its_own_keys(w: World, tmp_path: Path) -> None:
+def test_a_helper_needs_the_roster_and_its_own_keys(
+    w: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link, key = w.study.helper("h0").link, w.manifest.server
     make_helper(tmp_path / "new", "h0")
     with pytest.raises(ManifestRefused, match="not those of a helper"):
@@ -450,13 +466,16 @@ def test_a_helper_needs_the_roster_and_its_own_keys(w: World, tmp_path: Path) ->
             StudyHelper.join(place, link, server_key=key, roster=roster)
     w.study.helper("h1")
     w.study.kill("h1")
-    other = World(tmp_path / "other")
-    with pytest.raises(HedgerowError):
+    other = replace(w.manifest, title="Another study with the same parties")
+    reply = wire.pack_manifest(w.key.sign(other.signed_text), other.to_bytes())
+    monkeypatch.setattr(link, "call", lambda request: reply)
+    with pytest.raises(InvalidValue, match="belongs to another study"):
         StudyHelper.join(
-            w.study._places["h1"], other.study.helper("h1").link,
-            server_key=other.manifest.server, roster=other.manifest.roster,
-        )  # fmt: skip
-    other.close()
+            w.study._places["h1"],
+            link,
+            server_key=key,
+            roster=other.roster,
+        )
 
 
 def test_the_key_of_a_helper_is_erased_at_the_end(w: World) -> None:
@@ -483,22 +502,22 @@ def test_every_flipped_byte_is_refused(w: World) -> None:
         w.study._step(3, w.losses, None, None)
     due = learner.client._release(1).message
 
-    def flipped(one: bytes, every: int) -> Iterator[bytes]:
-        for at in range(0, len(one), every):
-            yield one[:at] + bytes([one[at] ^ 1]) + one[at + 1 :]
+    def flipped(one: bytes) -> Iterator[bytes]:
+        for at in range(len(one)):
+            yield one[:at] + bytes([one[at] ^ 1 << at % 8]) + one[at + 1 :]
         for end in (0, 1, 8, 9, 20, 100, len(one) - 1):
             yield one[:end]
 
     if w.server.missing:
-        assert all(code(reply) for reply in w.take(*flipped(due, 3)))
+        assert all(code(reply) for reply in w.take(*flipped(due)))
         assert w.server.missing == 1
         w.take(due)
     assert w.server.missing == 0
     task = w.task(1, 0, [*data, due])
-    for bad in flipped(task, 7):
+    for bad in flipped(task):
         refused(w.helper(0).answer, bad)
     _, part = w.helper(0).answer(task)
-    assert all(code(reply) for reply in w.take(*flipped(part, 3)))
+    assert all(code(reply) for reply in w.take(*flipped(part)))
     assert len(w.server._sums.missing) == 2
     w.take(part)
     assert len(w.server._sums.missing) == 1
@@ -508,8 +527,9 @@ def test_every_signature_is_for_one_kind_of_message(w: World) -> None:
     data = w.collect(1)
     task = w.task(1, 0, data)
     _, part = w.helper(0).answer(task)
-    for one in (data[0], task, part):
-        for kind in wire.KINDS:
+    fetch = wire.pack(wire.Fetch(0, 1), w.digest, w.helper(0).key)
+    for one in (data[0], task, part, fetch):
+        for kind in wire.KINDS:  # an Ask has the form of a Fetch
             other = kind + one[1:]
             signers = (
                 w.manifest.server,
@@ -648,6 +668,8 @@ def test_an_absent_client_sends_its_share_of_noise_alone(place: Path) -> None:
 
 
 def test_a_server_without_parts_waits_and_says_nothing(w: World) -> None:
+    w.collect(1, (0, 1, 2))
+    refused(w.server.close_exchange, why="waits for all clients")
     w.collect(1)
     assert isinstance(w.server, StudyServer)
     assert w.server.exchange == 0

@@ -208,12 +208,13 @@ class StudyHelper(HelperLedger):
         return found
 
     def _end(self, reply: bytes) -> None:
-        """The study is over: erase the key that opens seeds, and log when."""
-        message = wire.unpack(reply, self.study, wire.Over)
+        """The study is over: erase the key that opens seeds, and log after which exchange."""
+        wire.unpack(reply, self.study, wire.Over)
         if not wire.signed(reply, self.study, self.manifest.server):
             raise Distrusted("A reply is not signed by the server of this study.")
         with self._database.transaction("helper end"):
-            self.chain.add("over", message.exchange.to_bytes(8, "little"))
+            self.chain.add("over", self.exchange.to_bytes(8, "little"))
+        self.over = True
         erase(self.folder)
 
     def _pack(self, message: wire.Message) -> bytes:

@@ -126,6 +126,8 @@ class HelperLedger:
                 )
             self.name = names[0]
             self.index = self.manifest.helper_names.index(self.name)
+            self.over = self._database.one("SELECT 1 FROM log WHERE kind = 'over'") is not None
+            """Whether the server has said that no exchange comes any more."""
 
     @property
     def exchange(self) -> int:
@@ -137,11 +139,6 @@ class HelperLedger:
         """The hash of the task that was answered, by exchange."""
         rows = self._database.execute("SELECT exchange, task FROM opened ORDER BY exchange")
         return {exchange: bytes(task) for exchange, task in rows}
-
-    @property
-    def over(self) -> bool:
-        """Whether the server has said that no exchange comes any more."""
-        return self._database.one("SELECT 1 FROM log WHERE kind = 'over'") is not None
 
     def check(self) -> bytes:
         """Check the log against the table of the ledger; return its head."""
