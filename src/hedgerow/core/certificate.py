@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import exp
 from typing import Literal
 
 from hedgerow import proofs
@@ -33,6 +34,13 @@ class Observer(Enum):
     SERVER = "server"
     PEER = "peer"
     PUBLIC = "public"
+
+
+WHO = {
+    Observer.SERVER: "The server",
+    Observer.PEER: "Another client",
+    Observer.PUBLIC: "The public",
+}
 
 
 class Channel(Enum):
@@ -207,6 +215,21 @@ class Guarantee:
         if self.assumes:
             sentence += f"; assumes {', '.join(sorted(a.name for a in self.assumes))}"
         return sentence
+
+    def plain_words(self) -> str:
+        """State the guarantee in one sentence, for people who do not calculate."""
+        channels = sorted(channel.value for channel in self.view)
+        sees = " and ".join(filter(None, (", ".join(channels[:-1]), *channels[-1:])))
+        who = f"{WHO[self.observer]}, which sees {sees or 'nothing'}"
+        if not self.protects:
+            return f"{who}: {self.curve.words()}."
+        epsilon, delta = self.curve.stated()
+        times = f"{exp(epsilon):.3g}" if epsilon < 20 else "a hundred million"
+        but = f", except with probability {delta:g}" if delta else ""
+        return (
+            f"{who}: changing {self.unit.words()} makes nothing that it sees more than {times} "
+            f"times likelier{but} ({self.curve.words()})."
+        )
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -140,7 +140,8 @@ class FileForm:
 
     def words(self, combined: bool) -> list[str]:
         """The form in a few lines, for a person who decides whether to join."""
-        every = "" if isinstance(self._start, int) else f", every {self.step} days"
+        days = "every day" if self.step == 1 else f"every {self.step} days"
+        every = "" if isinstance(self._start, int) else f", {days}"
         what = "a row of" if self.person is None else "all rows with one value in"
         lines = [f"a round is {what} column {self.round!r}, from {self.first}{every}"]
         if self.person is not None:

@@ -811,7 +811,7 @@ class StudyServer(ServerLedger):
             "stuck": self.stuck,
             "entries": self.chain.count,
             "head": self.chain.head.hex(),
-            "certificate": list(self.manifest.resolved["guarantees_in_words"]),
+            "certificate": [one.plain_words() for one in self.algorithm.certificate.guarantees],
         }
 
     def _followed(self) -> list[tuple[int, str]]:

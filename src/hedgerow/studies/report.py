@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from html import escape as markup
-from math import exp, floor, isfinite, log10
+from math import floor, isfinite, log10
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.certificate import Guarantee
 from hedgerow.core.text import visible
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import cells, estimate_json, finite, printed_columns, summary_json
@@ -27,11 +26,6 @@ GREYS = ("#5c677d", "#9aa3ad", "#212529", "#adb5bd")
 MOST_CLIENTS = 60  # that have a panel each
 MOST_EXPERTS = 8  # that have a colour each
 MOST_WEIGHTS = 30  # of a model that are shown
-WHOM = {
-    "server": "The server",
-    "peer": "Another client",
-    "public": "The public, which sees what clients do",
-}
 NO_PICTURE = "No regret was measured here, because nobody can certify the best point."
 
 
@@ -80,7 +74,7 @@ def summary_of(study: Study) -> dict[str, Any]:
         "data_notes": study.data_notes(),
         "together": study.together_words(),
         "promises": {
-            label: [_promise(one) for one in algorithm.certificate.guarantees]
+            label: [one.plain_words() for one in algorithm.certificate.guarantees]
             for label, algorithm in study.algorithms.items()
         },
     }
@@ -115,20 +109,6 @@ def _followed(study: Study, label: str) -> dict[str, Any] | None:
         for row in map(asdict, study.clients_of(label))
     ]
     return {**asdict(found), "cells": found.cells(), "clients": clients}
-
-
-def _promise(guarantee: Guarantee) -> str:
-    """A guarantee in words, for people who do not calculate."""
-    who = WHOM.get(guarantee.observer.value, guarantee.observer.value)
-    if not guarantee.protects:
-        return f"{who}: {guarantee.curve.words()}."
-    epsilon, delta = guarantee.curve.stated()
-    times = f"{exp(epsilon):.3g}" if epsilon < 20 else "a hundred million"
-    but = f", except with probability {delta:g}" if delta else ""
-    return (
-        f"{who}: changing {guarantee.unit.words()} makes nothing that is seen more than {times} "
-        f"times likelier{but} ({guarantee.curve.words()})."
-    )
 
 
 def fragment(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> str:

@@ -100,6 +100,12 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -
     )
 
 
+def swatch(colour: str) -> Html:
+    """A small square of the colour that stands for a name in a picture."""
+    square = element("rect", width=12, height=12, fill=colour)
+    return element("svg", square, viewBox="0 0 12 12", class_="swatch", aria_hidden="true")
+
+
 def part(name: str, inside: str) -> Html:
     """A place whose contents a script may replace."""
     return element("div", Html(inside), id=name)

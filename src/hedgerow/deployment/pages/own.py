@@ -97,7 +97,7 @@ def client_page(client: StudyClient) -> bytes:
         section(joined("Budget of the data set ", STAYS), _place("account", found), name="account"),
         section(
             "What each observer can learn from this study",
-            bullets(manifest.resolved["guarantees_in_words"]),
+            bullets(one.plain_words() for one in client.algorithm.certificate.guarantees),
             name="certificate",
         ),
         section(joined("Releases ", LEFT), _place("releases", found), name="releases"),
@@ -174,7 +174,7 @@ def _now(client: StudyClient) -> Html:
                 "Rounds played",
                 joined(client.round, "" if horizon is None else f" of {horizon}", bar),
             ),
-            ("Last play", _value(client.last_play)),
+            ("Last play", _play(client, client.last_play)),
             ("Exchanges", max(0, client.exchange)),
             ("Next exchange", following),
             ("Entries in the log", client.chain.count),
@@ -186,7 +186,7 @@ def _now(client: StudyClient) -> Html:
 
 def _rounds(client: StudyClient) -> Html:
     rows = [
-        (number, _value(play), code(found.hex()[:16]))
+        (number, _play(client, play), code(found.hex()[:16]))
         for number, play, found in client.recent_rounds(ROWS)
     ]
     caption = f"At most the last {ROWS} rounds; of losses, only hashes are kept"
@@ -213,6 +213,12 @@ def _held(state: Any) -> Html:
         units = kinds[field.name] == UnitVector
         rows.append((field.name, code(_value(from_units(value) if units else value))))
     return table("State of the algorithm", ("name", "value"), rows)
+
+
+def _play(client: StudyClient, play: Any) -> str:
+    """A play: the expert by name, if experts have names."""
+    names = client.manifest.setting.get("names")
+    return names[int(play)] if names and np.ndim(play) == 0 and play is not None else _value(play)
 
 
 def _value(value: Any) -> str:

@@ -17,6 +17,7 @@ from hedgerow.deployment.pages.html import (
     part,
     scroll,
     section,
+    swatch,
     table,
     terms,
 )
@@ -93,14 +94,14 @@ def study_page(public: Mapping[str, Any]) -> bytes:
         ),
         section(
             "What each observer can learn",
-            bullets(text.partition("; assumes ")[0] for text in public["certificate"]),
+            bullets(public["certificate"]),
             element("p", "See ", certificate, ", with proofs and assumptions, and ", manifest, "."),
             name="certificate",
         ),
         section(
-            "Log of the server",
+            "Logs",
             element(
-                "details", element("summary", "Entries and head"), part("chain", found["chain"])
+                "details", element("summary", "Entries and heads"), part("chain", found["chain"])
             ),
             name="chain",
         ),
@@ -207,7 +208,10 @@ def _followed(public: Mapping[str, Any]) -> Html:
     )
     verb = "was followed to the end" if public["over"] else "is followed now"
     text = element("p", element("strong", name), f" {verb}, since round {since}.")
-    rows = [(who, start) for start, who in changes[: -LAST - 1 : -1]]
+    rows = [
+        (joined(swatch(COLOURS[names.index(who) % len(COLOURS)]), who), start)
+        for start, who in changes[: -LAST - 1 : -1]
+    ]
     more = len(changes) - len(rows)
     number = len(changes) - 1
     caption = f"{number or 'no'} change{'s' * (number != 1)}"
@@ -252,15 +256,11 @@ def _clients(clients: list[dict[str, Any]]) -> Html:
     caption = f"{len(clients)} clients: {listed}" if len(clients) > 1 else f"1 client: {listed}"
     if rest > 0:
         caption += f"; the first {SHOWN} are shown"
-    return table(
-        caption,
-        ("client", "state", "entries in its log", "head of its log"),
-        map(_row, ranked[:SHOWN]),
-    )
+    return table(caption, ("client", "state"), map(_row, ranked[:SHOWN]))
 
 
 def _row(client: dict[str, Any]) -> tuple[object, ...]:
-    state, head = state_of(client), client["head"]
+    state = state_of(client)
     word, meaning = STATES[state]
     return (
         client["name"],
@@ -268,17 +268,21 @@ def _row(client: dict[str, Any]) -> tuple[object, ...]:
             element("span", word, class_=f"state {state}"),
             element("span", f" ({meaning})", class_="quiet") if meaning else "",
         ),
-        "-" if head is None else client["entries"],
-        "-" if head is None else code(head),
     )
 
 
 def _chain(public: Mapping[str, Any]) -> Html:
+    heads = [("server", public["entries"], code(public["head"]))]
+    heads += [
+        (client["name"], client["entries"], code(client["head"]))
+        for client in public["clients"][:SHOWN]
+        if client["head"] is not None
+    ]
     how = (
-        "The hash of each entry covers all entries before it. Write this head down from time to "
-        "time: if the log is changed later, its head no longer fits."
+        "The hash of each entry covers all entries before it. Write these heads down from time to "
+        "time: if a log is changed later, its head no longer fits."
     )
     return joined(
-        terms([("Entries", public["entries"]), ("Head", code(public["head"]))]),
+        scroll(table("Logs", ("log of", "entries", "head"), heads), "Logs"),
         element("p", how, class_="quiet"),
     )
