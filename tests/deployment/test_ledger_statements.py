@@ -147,7 +147,7 @@ def test_the_statement_of_a_client(kept: Place) -> None:
     for text in ("First study", "Second study", "epsilon = 0.5", "nothing is released twice"):
         assert text in page
     assert "cannot be saved" not in page
-    assert only_here(statement).startswith("THESE DATA ARE USED ONLY IN STUDIES THAT ARE CHARGED")
+    assert only_here(statement).startswith("These data are used only in studies that are charged")
     assert only_here(statement) in page
     account = kept.home.account("north")
     assert account.public_key in page

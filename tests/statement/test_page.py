@@ -115,11 +115,13 @@ def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -
         "Published: 2026-12-01",
     ):
         assert text in purpose
-    assert "Open:" not in full["statement.md"]
+    assert "Still open:" not in full["statement.md"]
     bare = pages("pure")
     assert "For whom and for what" not in bare["statement.md"]
-    assert "Open: data curators, intended use, " in bare["statement.md"].split("## Sign-off")[1]
-    assert '<p class="loud">Open: data curators' in bare["statement.html"]
+    signing = bare["statement.md"].split("## Sign-off")[1]
+    assert "**Still open: intended use, records per client, clients per person, " in signing
+    assert "server trusted by, expires, 11 details of the registry record.**" in signing
+    assert '<p class="loud">Still open: intended use' in bare["statement.html"]
     for files in (full, bare):
         assert (
             "the time a computation takes"
@@ -175,7 +177,8 @@ def test_nothing_is_printed_smaller_than_eight_points(stated: Stated, pages: Pag
     assert min(sizes) >= 8
     figure = draw(stated("published"))
     assert all(float(text.get_fontsize()) >= 8 for text in figure.findobj(Text) if text.get_text())
-    assert figure.get_size_inches()[0] * 25.4 <= 93  # a column: it is not shrunk in print
+    assert figure.get_size_inches()[0] * 25.4 <= 194  # it is not shrunk in print
+    assert figure.get_size_inches()[1] * 25.4 <= 52
 
 
 def test_everything_the_page_must_say(stated: Stated) -> None:

@@ -185,11 +185,11 @@ def test_a_deployment_is_stated_without_a_stamp(hedgerow: Command, tmp_path: Pat
     for text in (
         "recorded on ",
         "before the first of 20 rounds",
-        "used in no other game".upper(),
+        "used in no other game",
         "within a proven margin (proofs/secure_noise",
     ):
         assert text in page
-    assert '<p class="loud">THESE DATA ARE USED' in files["statement.html"]
+    assert '<p class="loud">These data are used' in files["statement.html"]
     assert "cannot be saved" in page
     assert "for a person in both games, the numbers of both add up." in page
     for text in (

@@ -16,6 +16,16 @@ from hedgerow.statement.words.phrases import number, pairs
 
 PICTURE = "trade-off.svg"
 ONLY_IF = "This holds only if what the next page lists under 'Holds only if' is true."
+SIGNED = (
+    "intended_use",
+    "records_per_client",
+    "clients_per_person",
+    "contact",
+    "legal_basis",
+    "retention",
+    "server_trusted_by",
+    "expires",
+)
 WELL_BELOW = 0.9  # share of the chosen budget below which the page names both numbers
 
 
@@ -55,14 +65,13 @@ Block = Text | Bullets | Grid | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with its blocks; a `wide` section spans the page.
+    """A heading with its blocks.
 
     Conditions, and what only readers need who calculate, are on the second page (`second`).
     """
 
     heading: str
     blocks: tuple[Block, ...]
-    wide: bool = False
     second: bool = False
 
 
@@ -91,19 +100,18 @@ def page_of(statement: Statement) -> Page:
         f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"
     )
     sections = [
-        Section("What is protected", (Text(unit),), True),
+        Section("What is protected", (Text(unit),)),
         Section(
             "In plain words",
             (
                 *map(_text, words.plain_words(statement)),
                 Text(ONLY_IF if statement.protecting else ""),
             ),
-            True,
         ),
-        Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
+        Section("Who sees what, and what is guaranteed", (_observers(statement),)),
         Section("How well an attack can do", _attacks(statement)),
-        Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
-        *(replace(section, wide=True, second=True) for section in _second(statement)),
+        Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement))),
+        *(replace(section, second=True) for section in _second(statement)),
     ]
     return Page(
         f"Privacy statement: {statement.title}",
@@ -355,9 +363,12 @@ def _ledger(statement: Statement) -> tuple[Block, ...]:
 
 
 def _open(statement: Statement) -> str:
-    """The open details, printed above the signatures."""
-    names = [name.replace("_", " ") for name in statement.open]
-    return f"Open: {', '.join(names)}." if names else ""
+    """The open details, printed above the signatures: by name those that a signer needs."""
+    names = [name.replace("_", " ") for name in statement.open if name in SIGNED]
+    rest = len(statement.open) - len(names)
+    if rest:
+        names.append(f"{words.counted(rest, 'detail')} of the registry record")
+    return f"Still open: {', '.join(names)}." if names else ""
 
 
 def _sign_offs(statement: Statement) -> Grid:

@@ -23,7 +23,7 @@ WITHOUT = "#b3261e"
 
 def draw(statement: Statement) -> Figure:
     """False alarms to the right, truths found upward; results above a line are impossible."""
-    figure = Figure(figsize=(3.64, 1.5), layout="constrained")
+    figure = Figure(figsize=(7.2, 2.0), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot(
@@ -70,10 +70,10 @@ def draw(statement: Statement) -> Figure:
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 100)
     axes.set_xlabel("false alarms in 100", fontsize=8)
-    axes.set_ylabel("found in 100, at most", fontsize=8)
+    axes.set_ylabel("found in 100", fontsize=8)
     axes.tick_params(labelsize=8)
     figure.legend(
-        loc="outside right upper",
+        loc="outside right center",
         frameon=False,
         fontsize=8,
         labelspacing=0.7,

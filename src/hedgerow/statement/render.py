@@ -24,7 +24,6 @@ h1 { font-size: 15pt; line-height: 1.15; margin: 0 0 1mm; }
 }
 h2 { font-size: 11.5pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
 section { break-inside: avoid; margin: 0 0 3mm; }
-.columns { columns: 2; column-gap: 4mm; margin-bottom: 0.4mm; }
 .second { break-before: page; font-size: 8pt; line-height: 1.15; }
 .second section { margin-bottom: 2mm; break-inside: auto; }
 .second h2 { font-size: 9pt; }
@@ -48,7 +47,6 @@ figcaption { color: #555; }
 }
 @media screen and (max-width: 700px) {
   body { padding: 4mm; line-height: 1.3; }
-  .columns { columns: 1; }
   section { margin-bottom: 4mm; }
   table, tbody, tr, td { display: block; width: 100%; }
   tr { padding: 1mm 0; border-bottom: 0.15mm solid #ddd; }
@@ -105,16 +103,13 @@ def html(page: Page, picture: str) -> str:
     body = [f"<h1>{escape(page.title)}</h1>", f'<p class="subtitle">{escape(page.subtitle)}</p>']
     if page.stamp is not None:
         body.append(f'<p class="stamp">{escape(page.stamp)}</p>')
-    narrow = second = False
+    second = False
     for section in page.sections:
-        if section.wide == narrow:
-            body.append("</div>" if narrow else '<div class="columns">')
-            narrow = not narrow
         if section.second and not second:
             body += ['<div class="second">', f'<p class="subtitle">{SECOND}</p>']
             second = True
         body.append(_html_section(section, picture))
-    body += ["</div>"] * (narrow + second)
+    body += ["</div>"] * second
     title = f"<title>{escape(page.title)}</title>"
     head = f'<meta charset="utf-8">\n{VIEWPORT}\n{title}\n<style>{STYLE}</style>'
     printed = "\n".join(body)

@@ -7,9 +7,9 @@ from hedgerow.records.ledger import AccountRecord, LedgerRecord, SharedRecord
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.phrases import counted, listed
 
-ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each other game would add its epsilon."
+ONE_GAME = "These data are used in no other game: each other game would add its epsilon."
 CHARGED = (
-    "THESE DATA ARE USED ONLY IN STUDIES THAT ARE CHARGED TO THE ACCOUNT OF THE DATA SET: each "
+    "These data are used only in studies that are charged to the account of the data set: each "
     "other use would add its epsilon."
 )
 
