@@ -413,6 +413,8 @@ WAYS = {
 }
 WRONG = {
     "two lengths": USUAL.replace(b"Host", b"Content-Length: 4\r\nHost"),
+    "an empty length and another": USUAL.replace(b"Host", b"Content-Length: \r\nHost"),
+    "an empty host and another": USUAL.replace(b"Host", b"Host: \r\nHost"),
     "a length and chunks": USUAL.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost"),
     "a space before the colon": USUAL.replace(b"Host:", b"Host :"),
     "no host": USUAL.replace(b"Host: a\r\n", b""),

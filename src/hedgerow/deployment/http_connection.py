@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from functools import lru_cache
 from http import HTTPStatus
@@ -25,13 +24,10 @@ STATUS_LINE = {
     int(status): b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
 _RETRY, _TYPE = (b"retry-after", b"1"), (b"content-type", MEDIA.encode())
-_PLAIN = re.compile(
-    b"POST %b HTTP/1\\.1\r\n"
-    % MESSAGES.encode()
-    + rb"((?:(?i:host|accept|accept-encoding|user-agent|content-type|content-length): "
-    rb"[!-~ ]*\r\n)+)\r\n"
-)
-_ONCE = re.compile(rb"(?:^|\n)(host|content-length): ([!-~ ]+)\r", re.IGNORECASE)
+_USUAL = {
+    *(b"host", b"accept", b"accept-encoding", b"user-agent"),
+    *(b"content-type", b"content-length"),
+}
 
 
 def fields_of(reply: Reply) -> list[tuple[bytes, bytes]]:
@@ -49,13 +45,22 @@ def _plain(data: bytes, most: int) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _length(head: bytes) -> int | None:
-    """The length that the head of a message states; None: it says something else as well."""
-    found = _PLAIN.fullmatch(head)
-    fields = [(name.lower(), value) for name, value in _ONCE.findall(found[1])] if found else []
-    if sorted(name for name, _ in fields) != [b"content-length", b"host"]:
+    """The length that the head of a message states; None: it says something else as well.
+
+    h11 reads each head, once: those of one client, and of clients alike, are equal byte by byte.
+    """
+    reader = h11.Connection(h11.SERVER, HEADERS)
+    reader.receive_data(head)
+    try:
+        found = reader.next_event()
+    except h11.RemoteProtocolError:
         return None
-    length = dict(fields)[b"content-length"]
-    return int(length) if length.isdigit() and len(length) < 10 else None
+    if not isinstance(found, h11.Request) or reader.trailing_data[0]:
+        return None
+    fields = dict(found.headers)
+    first = found.method, found.target, found.http_version
+    usual = first == (b"POST", MESSAGES.encode(), b"1.1") and fields.keys() <= _USUAL
+    return int(fields[b"content-length"]) if usual and b"content-length" in fields else None
 
 
 class _Joined(h11.Connection):
@@ -75,8 +80,10 @@ class _Joined(h11.Connection):
 def protocol(desk: Desk) -> type[H11Protocol]:
     """HTTP/1.1 that cuts off slow headers and limits the connections of one address.
 
-    A message that comes whole, with the few headers that our clients send, is taken at once. All
-    other bytes are read by h11.
+    A message that comes whole, with the few headers that our clients send, is taken at once,
+    without the events of h11, uvicorn and an application. An upload costs 270 us of processor time
+    with this and 400 us without (`hedgerow bench crowd`, 1,000 clients over TLS, a busy machine).
+    uvicorn has no limits for slow headers and for the connections of one address.
     """
     of_address: Counter[str] = Counter()
     limits = desk.limits
