@@ -265,8 +265,11 @@ class SimulatedStudy(simulated.SimulatedStudy):
         for place, hashes in watch.uploads.items():
             if hashes != {own.get(place)}:
                 yield f"{len(hashes)} messages were sent for the release {place}"
-        counted = server.uploads()
-        if {place: hash_ for place, (hash_, _) in counted.items()} != own:
+        counted, out = server.uploads(), server.roster.out
+        taken = {where: found for where, found in own.items() if where in counted}
+        if {place: hash_ for place, (hash_, _) in counted.items()} != taken or any(
+            client not in out for client, _ in own.keys() - counted.keys()
+        ):
             yield "the server has counted other releases than the clients have made"
         entered = [(client, at) for (client, _), (_, at) in counted.items() if at != DROPPED]
         if len(set(entered)) != len(entered):
@@ -280,15 +283,16 @@ class SimulatedStudy(simulated.SimulatedStudy):
 
     def _broken_by(self, client: int, own: dict[tuple[int, int], bytes]) -> Iterator[str]:
         """What the ledger of one client shows; its releases are added to `own`."""
-        party, last = self.learner(client).client, self.running_server().exchange
+        party, server = self.learner(client).client, self.running_server()
         party.check()
         for exchange, (hash_, done) in party.releases().items():
             own[client, exchange] = hash_
-            if not done:
+            if not done and client not in server.roster.out:
                 yield f"release {exchange} of client {client} was never answered"
         answers = party.answers()
         if any({hash_} != self.watch.answers.get(at) for at, hash_ in answers.items()):
             yield f"client {client} has another answer than the server has sent"
+        last = max(answers, default=0) if client in server.roster.out else server.exchange
         if sorted(answers) != list(range(last + 1)):
             yield f"client {client} has {len(answers)} of {last + 1} answers"
         charged = self.account(client).charges()

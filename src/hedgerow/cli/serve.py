@@ -61,6 +61,8 @@ def serve(
 
     `clients`, with the line that `hedgerow client init` prints at each client.
 
+    `roster`, optional: clients that come or are taken out while the study goes on.
+
     `server`, optional: host, port, folder, certificate, certificate_key and so on. Variables such
     as HEDGEROW_SERVER_PORT replace values of this table.
 
@@ -112,6 +114,7 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
     operations = listen(host, int(at)) if options.operations else None
     try:
         study = open_study(config, options)
+        changed = study.amend(config.roster)
         vouched = vouch and study.vouch()
     except AnchorFailed as error:
         listening.close()
@@ -121,6 +124,8 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
         listening.close()
         raise
     start_logs(options.log)
+    for words in changed:
+        log("the roster has changed", logging.WARNING, change=words)
     if vouch:
         words = "the operator has vouched" if vouched else "--vouch was not needed: nobody vouched"
         log(words, logging.WARNING, exchange=study.exchange)

@@ -38,8 +38,12 @@ from hedgerow.deployment.masks import Masked, hide
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.receipts import NOT_COUNTED, root_of
 from hedgerow.deployment.releases import Releases
+from hedgerow.deployment.roster import Change, Roster
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 from hedgerow.engines.population import observe
+
+NEW = 0
+"""In `Game.behind`: this client got its seat later, and begins with the server's newest answer."""
 
 
 class Link(Protocol):
@@ -129,7 +133,8 @@ class StudyClient(ClientLedger):
             The keys of helpers whose files did not come through the server. A study with helpers
             needs at least one: otherwise the server could be all its helpers.
         """
-        manifest, signature = fetch_manifest(link, server_key, tries)
+        roster, signature = fetch_manifest(link, server_key, tries)
+        manifest = roster.manifest
         algorithm = rebuild(manifest)
         check_helpers(manifest, helpers)
         if not (manifest.private or seeded):
@@ -137,11 +142,12 @@ class StudyClient(ClientLedger):
                 f"The study {manifest.title!r} is {NOT_PRIVATE}, which everybody can read in its "
                 "manifest. It is for tests with data that are not secret (--seeded)."
             )
-        if manifest.name_of(account.public_key) is None:
+        seat = roster.seat_of(account.public_key)
+        if seat not in roster.active:
             raise ManifestRefused(
                 f"The key of this account, {account.public_key}, is not listed in the study "
-                f"{manifest.title!r}. Send it to the operator of the server: only a new study can "
-                "include it."
+                f"{manifest.title!r}. Send it to the operator of the server: a new study, or an "
+                "open seat of this one, can include it."
             )
         out = account.study(manifest.digest)
         database = open_database(out / FILE, SCHEMA)
@@ -168,6 +174,9 @@ class StudyClient(ClientLedger):
                 Releases.make(account.folder, manifest.digest)
                 with database.transaction("client join"):
                     database.name(manifest=manifest.to_bytes(), signature=signature)
+                    for change in roster.changes:
+                        if change.seat == seat:
+                            database.name(seat=change.to_bytes())
                     body = manifest.digest + kept["ledger"] + words.encode()
                     Chain(database).add("join", body)
         finally:
@@ -194,7 +203,8 @@ class StudyClient(ClientLedger):
         with self._database.transaction("client start"):
             start, decider = self.algorithm.client.start(self._mine), self.algorithm.decider
             beside = None if decider is None else decider.start(self._mine)
-            self._game = Game(0, 0, wire.NONE, start, decider=beside)
+            behind = NEW if self.roster.changes else None
+            self._game = Game(0, 0, wire.NONE, start, decider=beside, behind=behind)
             self._save(self._game)
 
     # -- exchanges ---------------------------------------------------------------------------------
@@ -369,10 +379,11 @@ class StudyClient(ClientLedger):
         """After a late upload: take the answers that were missed, up to the one to go on with.
 
         If late uploads are folded in, it is the answer that counts the upload; if they are
-        dropped, it is the server's newest.
+        dropped, or this client is new, it is the server's newest.
         """
         game = self._game
-        if self._rule.name == "drop" and game.exchange >= self._newest:
+        newest = self._rule.name == "drop" or late == NEW
+        if newest and game.exchange >= self._newest:
             with self._database.transaction("client return"):
                 self._set(behind=None)
             return
@@ -385,7 +396,7 @@ class StudyClient(ClientLedger):
         None: there is none yet. An answer that counts something else is refused.
         """
         if own is None:
-            return True
+            return self._game.behind is None
         for found in (own, NOT_COUNTED) if self._rule.may_close else (own,):
             if root_of(path, self.index, answer.clients, found) == answer.root:
                 return found is own
@@ -664,8 +675,8 @@ def check_helpers(manifest: Manifest, known: Sequence[HelperKeys]) -> None:
         )
 
 
-def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Manifest, bytes]:
-    """Return the server's manifest and signature; refuse one that `server_key` did not sign."""
+def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Roster, bytes]:
+    """Return a study with its roster, and the signature of its manifest, by `server_key`."""
     known = bool(KEY.fullmatch(server_key.lower()))
     if not known:
         raise InvalidValue(f"Expected the server's key={server_key[:80]!r} to be 64 hex digits.")
@@ -675,7 +686,7 @@ def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tup
             raise HedgerowError("The server does not reply. Check the address.")
         reply = link.call(wire.MANIFEST)
         made += 1
-    signature, data = wire.read_manifest(reply)
+    signature, data, changes = wire.read_manifest(reply)
     manifest = Manifest.read(data)
     if manifest.server != server_key.lower():
         raise ManifestRefused(
@@ -683,4 +694,4 @@ def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tup
         )
     if not signed_by(manifest.server, signature, manifest.signed_text):
         raise ManifestRefused("The manifest is not signed by the server that it names.")
-    return manifest, signature
+    return Roster(manifest, Change.read_all(changes)), signature

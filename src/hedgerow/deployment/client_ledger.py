@@ -17,6 +17,7 @@ from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.database import NAMED, open_database
 from hedgerow.deployment.manifest import Manifest, check_signed
 from hedgerow.deployment.releases import Releases
+from hedgerow.deployment.roster import Change, Roster
 from hedgerow.deployment.wire import NONE, NOTHING, UNSEALED
 
 FILE, ROUTE = "study.db", "route.json"
@@ -93,13 +94,15 @@ class ClientLedger:
                 "has its own folder. Two copies would release twice: delete this one or, if it is "
                 f"the only one, move it to {self.account.study(self.study)}."
             )
-        name = self.manifest.name_of(self.account.public_key)
-        if name is None or not self.account.paid(self.manifest, kept["ledger"]):
+        given = [Change.read(kept["seat"])] if "seat" in kept else []
+        self.roster = Roster(self.manifest, given)
+        seat = self.roster.seat_of(self.account.public_key)
+        if seat is None or not self.account.paid(self.manifest, kept["ledger"]):
             raise InvalidValue(
                 f"The ledger in {self.folder} does not belong to the account "
                 f"{self.account.name!r}: its key or its charge is missing there."
             )
-        self.name, self.index = name, self.manifest.index(name)
+        self.name, self.index = self.manifest.clients[seat], seat
         if self.manifest.protocol >= COUNTED:
             self._counter = self._database.beside = Releases(self.account.folder, self.study)
             self._counter.check(self.chain)

@@ -51,7 +51,7 @@ class ClosingRule:
 
         An exchange without any upload is never complete.
         """
-        return len(uploaded) == clients or (self.may_close and closing and len(uploaded) > 0)
+        return len(uploaded) > 0 and (len(uploaded) == clients or (self.may_close and closing))
 
     def enters(self, exchange: int, opened: int) -> int | None:
         """Return the exchange that the upload for one exchange enters while another is open.

@@ -26,6 +26,10 @@ largest_error = 50.0
 north = "6f5a..."
 south = "03c1..."
 
+[roster]             # optional, later: who comes, and who is taken out (closing = "fold" or "drop")
+spare = "9d41..."    # under [clients] it is an open seat: spare = ""
+south = "out"
+
 [server]             # optional; HEDGEROW_SERVER_PORT=8443 and so on change it
 host = "0.0.0.0"
 port = 8443
@@ -37,7 +41,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -56,7 +60,7 @@ from hedgerow.studies.typed import typed
 
 KEYS = (
     *("title", "closing", "features", "helpers", "colluding"),
-    *("algorithm", "setting", "file", "clients", "server"),
+    *("algorithm", "setting", "file", "clients", "roster", "server"),
 )
 SERVER = "HEDGEROW_SERVER_"
 SECONDS = ("wait", "slow", "close_after")
@@ -189,7 +193,10 @@ class ServeConfig:
         With `trust="distributed"`: the public keys of the helpers by name, and how many clients may
         work with the server.
     clients
-        The public key of each client by name, in hexadecimal digits.
+        The public key of each client by name, in hexadecimal digits. Empty: an open seat.
+    roster
+        Changes while the study goes on: by name the key of the client that gets an open seat, or
+        "out" if a client is taken out.
     closing
         What happens if a client is silent.
     features
@@ -209,6 +216,7 @@ class ServeConfig:
     file: FileForm | None = None
     helpers: Mapping[str, Mapping[str, str]] | None = None
     colluding: int | None = None
+    roster: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def manifest(self, keys: PublicKeys, seed: int | None = None) -> Manifest:
         """The manifest of the study, for the server with these `public_keys`."""
@@ -297,6 +305,7 @@ def from_table(
         None if "file" not in table else FileForm.read(_table(table, "file")),
         _helpers(table.get("helpers"), folder),
         table.get("colluding"),
+        {n: str(key) for n, key in _table(table, "roster").items()} if "roster" in table else {},
     )
 
 

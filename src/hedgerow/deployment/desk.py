@@ -57,6 +57,7 @@ STATUS = {
     Code.SIZE: 413,
     Code.BUSY: 429,
     Code.STOPPED: 503,
+    Code.OUT: 403,
 }
 """The HTTP status of a refusal."""
 EVERY = 60.0  # seconds between equal refusals in the log

@@ -90,7 +90,8 @@ class StudyHelper(HelperLedger):
             How often the server is called before giving up. None: until it replies.
         """
         place = Path(folder)
-        manifest, signature = fetch_manifest(link, server_key, tries)
+        found, signature = fetch_manifest(link, server_key, tries)
+        manifest = found.manifest
         algorithm = rebuild(manifest)
         if dict(roster) != dict(manifest.roster):
             other = sorted(set(roster.items()) ^ set(manifest.roster.items()))[0][0]

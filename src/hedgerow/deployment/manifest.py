@@ -96,6 +96,7 @@ class Manifest:
         to `seal`, and how many clients may be `colluding` with the server. Otherwise empty.
     roster
         The public key of each client by name. A client's number is its place among sorted names.
+        An empty key is an open seat: the server may give it to a client later (`Roster`).
     seed
         None: secure noise. A number: noise from this seed, for tests; then nothing is private.
     resolved
@@ -247,10 +248,6 @@ class Manifest:
         """The number of a client."""
         return self.clients.index(name)
 
-    def name_of(self, public_key: str) -> str | None:
-        """The client with this key; None: it is not on the roster."""
-        return next((name for name, key in self.roster.items() if key == public_key), None)
-
     @property
     def helpers(self) -> Mapping[str, Mapping[str, str]]:
         """The public keys of each helper by name; none unless clients add shares of noise."""
@@ -294,9 +291,15 @@ class Manifest:
             *self._trusted(),
             *self._protected(),
             f"if a client is silent, {rule_of(self.closing).words}",
+            *self._seats(),
             *self._shared(),
         ]
         return lines if self.private else [*lines, NOT_PRIVATE]
+
+    def _seats(self) -> list[str]:
+        """Which clients may still come."""
+        names = ", ".join(name for name in self.clients if not self.roster[name])
+        return [f"the server may give these seats to other clients: {names}"] if names else []
 
     def _shared(self) -> list[str]:
         """Who must not work with the server, where clients add shares of noise."""
@@ -423,13 +426,16 @@ def _check_parties(manifest: Manifest) -> None:
             raise InvalidValue(
                 f"Expected client={name[:80]!r} to be a name of letters, digits, '.', '_' and '-'."
             )
-        if not KEY.fullmatch(key):
-            raise InvalidValue(f"Expected the key of {name}={key[:80]!r} to be 64 hex digits.")
+        if not KEY.fullmatch(key) and (key or not rule_of(manifest.closing).may_close):
+            raise InvalidValue(
+                f"Expected the key of {name}={key[:80]!r} to be 64 hex digits or, with closing = "
+                "'fold' or 'drop', empty: an open seat."
+            )
     if not KEY.fullmatch(manifest.server):
         raise InvalidValue(f"Expected server={manifest.server[:80]!r} to be 64 hex digits.")
     _check_sealing(manifest)
     _check_aggregation(manifest)
-    keys = [manifest.server, *manifest.roster.values()]
+    keys = [manifest.server, *filter(None, manifest.roster.values())]
     keys += [manifest.sealing["server"]] if manifest.sealing else []
     keys += [key for one in manifest.helpers.values() for key in one.values()]
     for key, times in Counter(keys).items():

@@ -98,13 +98,14 @@ def _of_server(place: Path, stated: LedgerRecord | None) -> Deployed:
         if rule_of(manifest.closing).may_close:
             server.anchored_at(Anchor(beside(place), manifest.digest))
         signed = {SERVER: manifest.server}
-        signed |= {name: manifest.roster[name] for name in server.signatures()}
+        keys = dict(zip(manifest.clients, server.roster.keys, strict=True))
+        signed |= {name: keys[name] for name in server.signatures()}
         ledger = LedgerRecord(
             study=manifest.digest.hex(),
             party=None,
             closing=manifest.closing,
             signed=signed,
-            unsigned=[name for name in manifest.clients if name not in signed],
+            unsigned=[name for name, key in keys.items() if key and name not in signed],
             refused=[manifest.clients[client] for client in sorted(server.forked)],
             vouched=server.vouched(),
             exchanges=server.exchange,
@@ -114,6 +115,7 @@ def _of_server(place: Path, stated: LedgerRecord | None) -> Deployed:
             sealed=manifest.protocol >= SEALED,
             tls=None,
             shared=_shared(manifest, server.damaged()),
+            roster=server.roster.words(),
         )
         _check_stated(ledger, stated, server.chain)
         return Deployed(_record(place, manifest, server.round), ledger)
@@ -133,7 +135,7 @@ def _of_client(place: Path, stated: LedgerRecord | None) -> Deployed:
             party=client.name,
             closing=manifest.closing,
             signed={SERVER: manifest.server, client.name: account.public_key},
-            unsigned=[name for name in manifest.clients if name != client.name],
+            unsigned=[n for n, key in manifest.roster.items() if key and n != client.name],
             refused=[],
             vouched=[],
             exchanges=max(0, exchange),
@@ -143,6 +145,7 @@ def _of_client(place: Path, stated: LedgerRecord | None) -> Deployed:
             sealed=manifest.protocol >= SEALED,
             tls=_tls(place),
             shared=_shared(manifest, None),
+            roster=client.roster.words(),
         )
         _check_stated(ledger, stated, client.chain, account)
         return Deployed(_record(place, manifest, played), ledger)
@@ -176,7 +179,7 @@ def _check_stated(
     grown = all(getattr(now, name) == getattr(then, name) for name in same)
     grown &= then.signed.items() <= now.signed.items() and set(then.unsigned) >= set(now.unsigned)
     grown &= set(then.refused) <= set(now.refused) and set(then.vouched) <= set(now.vouched)
-    grown &= then.exchanges <= now.exchanges
+    grown &= then.exchanges <= now.exchanges and set(then.roster) <= set(now.roster)
     head = chain.head_at(then.entries)
     known = grown and head is not None and head.hex() == then.head
     if then.entries == now.entries:

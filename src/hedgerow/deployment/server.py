@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -31,6 +31,7 @@ from hedgerow.deployment.keys import load_or_make
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
 from hedgerow.deployment.receipts import NOT_COUNTED, Receipts
+from hedgerow.deployment.roster import OUT, Change
 from hedgerow.deployment.server_ledger import BOX, FILE, KEY, SCHEMA, ServerLedger, public_keys
 from hedgerow.deployment.sums import Sums
 from hedgerow.deployment.wire import Code, Refused, refuse
@@ -167,7 +168,6 @@ class StudyServer(ServerLedger):
         self.algorithm = rebuild(self.manifest)
         _check_keys(self.folder, self.manifest)
         self._rule = rule_of(self.manifest.closing)
-        self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
         self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
@@ -194,7 +194,7 @@ class StudyServer(ServerLedger):
         self._changes, self._shown, self._begun = list[tuple[int, str]](), -1, 0
         self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
         self.done = {c for (c,) in database.execute("SELECT client FROM done")}
-        counted = self.counted(self.exchange) if self.exchange else range(len(self._keys))
+        counted = self.counted(self.exchange) if self.exchange else self.roster.held
         self._witnesses = frozenset(counted)  # their hellos prove that the ledger is the latest
         self._unheard = set(self._witnesses)
         self._sums: Sums | None = None
@@ -210,6 +210,7 @@ class StudyServer(ServerLedger):
                 (self.exchange + 1,),
             ).fetchall()
         }
+        self._needed = len(self.roster.active | self._open.keys())
         self._fresh: dict[int, tuple[int, bytes]] = {}  # payloads of this batch, not written yet
         self._stored = bool(self._open)  # whether payloads of the open exchange are on disk
         self._traces = True  # of a process that was killed, perhaps
@@ -250,6 +251,31 @@ class StudyServer(ServerLedger):
         self._publish()
         self.anchored = True
         return True
+
+    def amend(self, wanted: Mapping[str, str]) -> list[str]:
+        """Change the roster as a study file says; return what was new, in words.
+
+        By the name of a seat, `wanted` has the key of the client that gets it, or "out" if its
+        client is taken out. An upload that the open exchange has of that client still counts;
+        nothing more is taken from it.
+        """
+        known = len(self.roster.changes)
+        for name, key in wanted.items():
+            if name not in self.manifest.roster:
+                raise InvalidValue(f"The study has no seat {name[:80]!r} whose client can change.")
+            seat = self.manifest.index(name)
+            done = seat in self.roster.out if key == OUT else self.roster.keys[seat] == key
+            if not done:
+                self._change(Change(seat, self.exchange, "" if key == OUT else key))
+        self._needed = len(self.roster.active | self._open.keys())
+        return self.roster.words()[known:]
+
+    def _change(self, change: Change) -> None:
+        self.roster.check(change)
+        signed = replace(change, signature=self.key.sign(change.signed_text(self.study)))
+        with self._database.transaction("server roster"):
+            self.chain.add("roster", signed.to_bytes())
+        self.roster.add(signed)
 
     # -- what comes in -----------------------------------------------------------------------------
 
@@ -292,13 +318,17 @@ class StudyServer(ServerLedger):
 
     def _handle(self, data: bytes) -> bytes | Wait:
         if data == wire.MANIFEST:
-            return wire.pack_manifest(self.signature, self.manifest.to_bytes())
+            changes = b"".join(change.to_bytes() for change in self.roster.changes)
+            return wire.pack_manifest(self.signature, self.manifest.to_bytes(), changes)
         message = wire.unpack(data, self.study, *wire.REQUESTS)
         if isinstance(message, wire.Fetch | wire.Part):
             return self._helped(message, data)
         client = message.client
-        if client >= len(self._keys) or not wire.signed(data, self.study, self._keys[client]):
+        keys = self.roster.keys
+        if client >= len(keys) or not wire.signed(data, self.study, keys[client]):
             refuse(Code.SIGNATURE, "The message is not signed by a client of this study.")
+        if client in self.roster.out and not isinstance(message, wire.Hello):
+            refuse(Code.OUT, "The operator of the server has taken this client out of the study.")
         if isinstance(message, wire.Join):
             return self._join(message, data)
         if client not in self.joined:
@@ -514,7 +544,7 @@ class StudyServer(ServerLedger):
         If the server has signed that answer, this ledger is an old copy: the proof is logged, and
         no exchange is answered with this ledger again. Otherwise only this client is refused.
         """
-        name, count = self.manifest.clients[message.client], len(self._keys)
+        name, count = self.manifest.clients[message.client], len(self.manifest.roster)
         server = self.manifest.server
         if not wire.sealed(message.exchange, count, message.seal, self.study, server):
             refuse(Code.SIGNATURE, "The server has not signed the answer that the hello names.")
@@ -559,7 +589,7 @@ class StudyServer(ServerLedger):
     @property
     def awaited(self) -> list[str]:
         """The helpers whose sums the open exchange needs; none before all clients have uploaded."""
-        complete = len(self._tickets) == len(self._keys) and self._may_answer()
+        complete = len(self._tickets) == len(self.manifest.roster) and self._may_answer()
         return [] if self._sums is None or not complete else self._sums.missing
 
     def _helped(self, message: wire.Fetch | wire.Part, data: bytes) -> bytes | Wait:
@@ -594,7 +624,7 @@ class StudyServer(ServerLedger):
 
     def _close_if_complete(self) -> None:
         """Answer the open exchange if it is complete and the ledger is proven to be the latest."""
-        complete = self._rule.complete(self._open.keys(), len(self._keys), False)
+        complete = self._rule.complete(self._open.keys(), self._needed, False)
         helped = self._sums is None or not self._sums.missing
         if complete and helped and self._may_answer():
             self._database.begin()
@@ -610,13 +640,16 @@ class StudyServer(ServerLedger):
         """
         if self.old:
             return False
-        self._proven = self._proven or not self._unheard
+        self._proven = self._proven or not self.unheard
         return self._proven or (closing and self.anchored and bool(self.greeted))
 
     @property
     def unheard(self) -> set[int]:
         """The clients whose hello the server awaits before it answers; none once it has proof."""
-        return set() if self._proven else self._unheard
+        if self._proven:
+            return set()
+        known = self.anchored and bool(self.greeted)  # then those that were taken out are not asked
+        return self._unheard - self.roster.out if known else self._unheard
 
     @property
     def lost_anchor(self) -> Path | None:
@@ -655,7 +688,7 @@ class StudyServer(ServerLedger):
             raise Unsupported(
                 f"In this study an exchange waits for all clients (closing={self._rule.name!r})."
             )
-        ready = self._rule.complete(self._open.keys(), len(self._keys), True)
+        ready = self._rule.complete(self._open.keys(), self._needed, True)
         if not ready or not self._may_answer(closing=True):
             return False
         with self._database.transaction("server close"):
@@ -699,13 +732,14 @@ class StudyServer(ServerLedger):
         self.round += self._broadcast.rounds or 0
         self._drop_payloads()
         self._open, self._proven = {}, True
+        self._needed = len(self.roster.active)
         self._say(broadcast, counted)
         self._broadcast = broadcast
         facts = {"exchange": self.exchange, "round": self.round, "uploads": len(counted)}
         self._news.append(("exchange", facts))
 
     def _say(self, broadcast: Any, counted: dict[int, bytes]) -> None:
-        clients = len(self._keys)
+        clients = len(self.manifest.roster)
         receipts = Receipts([counted.get(c, NOT_COUNTED) for c in range(clients)])
         answer = wire.Answer(self.exchange, clients, receipts.root + encode(broadcast))
         sent = Sent(self, self.exchange, wire.pack(answer, self.study, self.key))
@@ -756,21 +790,21 @@ class StudyServer(ServerLedger):
     @property
     def over(self) -> bool:
         """Whether every client is done."""
-        return len(self.done) == len(self._keys)
+        return self.roster.active <= self.done
 
     @property
     def missing(self) -> int:
         """How many uploads the open exchange still needs."""
-        return len(self._keys) - len(self._open)
+        return self._needed - len(self._open)
 
     @property
     def late(self) -> int:
         """How many clients the open exchange still waits for; 0 before its first upload."""
-        return len(self._keys) - len(self._open.keys() - self.unheard) if self._open else 0
+        return self._needed - len(self._open.keys() - self.unheard) if self._open else 0
 
     def public(self) -> dict[str, Any]:
         """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
-        uploaded = self._open.keys()
+        uploaded, out = self._open.keys(), self.roster.out
         rows = self._database.execute("SELECT client, count, head FROM head").fetchall()
         heads = {client: (count, bytes(head).hex()) for client, count, head in rows}
         clients = [
@@ -778,13 +812,15 @@ class StudyServer(ServerLedger):
                 "name": name,
                 "joined": index in self.joined,
                 "present": index in self.greeted,
-                "late": bool(uploaded) and index not in uploaded and index not in self.done,
+                "late": bool(uploaded) and index not in uploaded | self.done | out,
                 "done": index in self.done,
                 "forked": index in self.forked,
+                "out": index in out,
                 "entries": heads.get(index, (0, None))[0],
                 "head": heads.get(index, (0, None))[1],
             }
             for index, name in enumerate(self.manifest.clients)
+            if self.roster.keys[index]
         ]
         follow, left = self.algorithm.shortcuts.common_play, self.algorithm.shortcuts.switches_left
         play = "a point" if self.algorithm.plays == "point" else None

@@ -17,6 +17,7 @@ from hedgerow.deployment.database import NAMED, open_database
 from hedgerow.deployment.keys import load_or_make, public_hex, signed_by
 from hedgerow.deployment.manifest import ROOTED, Manifest, check_signed
 from hedgerow.deployment.receipts import NOT_COUNTED, Receipts
+from hedgerow.deployment.roster import Change, Roster
 
 FILE, KEY, BOX = "server.db", "server.pem", "server.box"
 SCHEMA = (
@@ -96,6 +97,9 @@ class ServerLedger:
         check_signed(self.manifest, self.signature)
         self.study = self.manifest.digest
         self.chain = Chain(self._database)
+        changes = self._database.execute("SELECT body FROM log WHERE kind = 'roster' ORDER BY n")
+        self.roster = Roster(self.manifest, (Change.read(bytes(body)) for (body,) in changes))
+        """Who takes part now."""
         row = self._database.one("SELECT exchange, round FROM game")
         self.exchange, self.round = (wire.NONE, 0) if row is None else row
         self.old = self._database.one("SELECT 1 FROM log WHERE kind = 'old'") is not None
@@ -188,7 +192,7 @@ class ServerLedger:
         rows = self._database.execute("SELECT client, message FROM joined")
         signed = {self.manifest.clients[client]: bytes(message) for client, message in rows}
         for name, message in signed.items():
-            key = self.manifest.roster[name]
+            key = self.roster.keys[self.manifest.index(name)]
             if not wire.signed(message, self.study, key, self.manifest.protocol):
                 raise InvalidValue(f"The signature of {name} in {self.folder} is wrong.")
         return signed

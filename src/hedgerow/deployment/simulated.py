@@ -224,6 +224,7 @@ def small_study(
     budget: str = "10",
     unit: str = EVENT,
     closing: str = "wait",
+    seats: int = 0,
     helpers: int = 0,
     colluding: int = 1,
     kind: type[SimulatedStudy] = SimulatedStudy,
@@ -247,6 +248,8 @@ def small_study(
         The epsilon of every account, and its unit; its delta is 0.001.
     closing
         The closing rule.
+    seats
+        How many of the clients, the last ones, are open seats.
     helpers, colluding
         How many helpers open sums, and how many clients may work with the server.
     kind, more
@@ -267,6 +270,7 @@ def small_study(
         Account.make(out / f"data-{name}", name=name, unit=unit, epsilon=budget, delta="0.001")
         for name in parties
     ]
+    keys = [account.public_key for account in accounts[: clients - seats]] + [""] * seats
     manifest = Manifest.make(
         title="A simulated study",
         algorithm=algorithm,
@@ -278,7 +282,7 @@ def small_study(
         names=names,
         file=file,
         **public_keys(out / "server"),
-        roster={name: a.public_key for name, a in zip(parties, accounts, strict=True)},
+        roster=dict(zip(parties, keys, strict=True)),
         features=tuple(features),
         closing=closing,
         seed=seed,

@@ -90,6 +90,8 @@ class Code(IntEnum):
     """Too many requests; try again later."""
     STOPPED = 13
     """The server has stopped."""
+    OUT = 14
+    """The client was taken out of the study."""
 
 
 TRY_AGAIN = frozenset({Code.BUSY, Code.STOPPED})
@@ -302,7 +304,8 @@ KINDS: dict[bytes, type[Message]] = {
 }
 REQUESTS = frozenset({Join, Hello, Ask, Upload, Done, Fetch, Part})
 MANIFEST = b"M"
-"""The request for the manifest; the reply is `b"M"`, the server's signature and the manifest."""
+"""The request for the manifest; the reply is `b"M"`, the server's signature and the manifest, and
+after a new line the changes of its roster (`Change`), if there are any."""
 REFUSAL = b"E"
 ANSWERED = b"S"
 _SIZES = struct.Struct("<IH")
@@ -549,15 +552,16 @@ class Answered(NamedTuple):
         return cls(int.from_bytes(data[1:9], "little", signed=True), tuple(found))
 
 
-def pack_manifest(signature: bytes, manifest: bytes) -> bytes:
+def pack_manifest(signature: bytes, manifest: bytes, changes: bytes = b"") -> bytes:
     """The reply to a request for the manifest."""
-    return MANIFEST + signature + manifest
+    return MANIFEST + signature + manifest + (b"\n" + changes if changes else b"")
 
 
-def read_manifest(data: bytes) -> tuple[bytes, bytes]:
-    """The server's signature and the bytes of the manifest."""
+def read_manifest(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """The server's signature, the bytes of the manifest, and those of the changes of its roster."""
     if data[:1] == REFUSAL:
         raise read_refusal(data)
     if data[:1] != MANIFEST or len(data) < 1 + SIGNATURE:
         refuse(Code.FORM, "The reply is not a manifest.")
-    return bytes(data[1 : 1 + SIGNATURE]), bytes(data[1 + SIGNATURE :])
+    manifest, _, changes = data[1 + SIGNATURE :].partition(b"\n")  # JSON without new lines
+    return bytes(data[1 : 1 + SIGNATURE]), manifest, changes

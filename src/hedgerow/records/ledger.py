@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hedgerow.records.schema import CurveRecord
 
@@ -105,6 +105,8 @@ class LedgerRecord:
         Whether this client reaches the server by TLS; None if the ledger does not say.
     shared
         Who opens sums; None if the server sees every upload.
+    roster
+        Which seats were given or emptied since the manifest was signed; a client knows its own.
     """
 
     study: str
@@ -121,3 +123,4 @@ class LedgerRecord:
     sealed: bool
     tls: bool | None
     shared: SharedRecord | None = None
+    roster: list[str] = field(default_factory=list[str])

@@ -129,7 +129,8 @@ def _helpers(count: int) -> Html:
 
 def _signers(manifest: Manifest) -> Html:
     rows = [("the server", code(manifest.server))]
-    rows += [(name, code(key)) for name, key in sorted(manifest.roster.items())]
+    keys = sorted(manifest.roster.items())
+    rows += [(name, code(key) if key else "an open seat") for name, key in keys]
     return scroll(table("Public keys (Ed25519)", ("party", "key"), rows), "Who signs")
 
 

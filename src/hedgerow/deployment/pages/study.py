@@ -26,6 +26,7 @@ COLOURS = ("#0b6e4f", "#c2571a", "#3b5b92", "#8a3d6e", "#7a7a1f", "#4f8a8b")
 LAST = 10  # changes of what is followed that are listed
 SHOWN = 100  # clients in the table; those that matter most come first
 STATES = {
+    "out": ("taken out", "the operator has ended its part for good"),
     "forked": ("refused", "it signed two messages for one release"),
     "late": ("late", "the open exchange waits for its upload"),
     "expected": ("not joined", ""),
@@ -44,11 +45,11 @@ HIDDEN = (
 def state_of(client: Mapping[str, Any]) -> str:
     """The state of a client in one word: the most important one.
 
-    >>> state_of({"joined": True, "present": True, "late": False, "done": False, "forked": False})
+    >>> state_of({"joined": True, "present": True, "late": False})
     'present'
     """
-    order = ("forked", "done", "late", "present", "joined")
-    return next((state for state in order if client[state]), "expected")
+    order = ("out", "forked", "done", "late", "present", "joined")
+    return next((state for state in order if client.get(state)), "expected")
 
 
 def parts(public: Mapping[str, Any]) -> dict[str, Html]:
@@ -114,7 +115,7 @@ def study_page(public: Mapping[str, Any]) -> bytes:
 def _state(public: Mapping[str, Any]) -> Html:
     """One line on where the study stands, and what an operator must know."""
     late = [client["name"] for client in public["clients"] if state_of(client) == "late"]
-    missing = [client["name"] for client in public["clients"] if not client["joined"]]
+    missing = [c["name"] for c in public["clients"] if state_of(c) == "expected"]
     helpers = [name for name, awaited in public["helpers"].items() if awaited]
     if public["over"]:
         text = "The study is over: every client has played its last round."

@@ -78,6 +78,10 @@ def ledger_words(statement: Statement) -> list[str]:
         missing = listed(ledger.unsigned)
         known = "Not signed yet" if ledger.party is None else "Signatures that only the server has"
         texts.append(f"{known}: {missing}.")
+    if ledger.roster:
+        texts.append(
+            f"The server has signed these changes of the clients: {listed(ledger.roster)}."
+        )
     if ledger.refused:
         texts.append(
             f"REFUSED, because two messages were signed for one release: {listed(ledger.refused)}."
