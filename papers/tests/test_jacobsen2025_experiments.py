@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.environments.recorded.hospitals import FILES
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow_papers.jacobsen2025 import figure1 as jacobsen2025_figure1
 from hedgerow_papers.jacobsen2025 import figure2 as jacobsen2025_figure2
 from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
+from hedgerow_papers.jacobsen2025.hospitals import FILES
 from hedgerow_papers.jacobsen2025.table1 import MUS, PUBLISHED, STATES, entries, label
 from support.made_up import made_up
 

@@ -22,11 +22,12 @@ from hedgerow.studies.run import run_study
 from hedgerow_papers.zhang2024 import figure3, figure4
 from hedgerow_papers.zhang2024.mnist import MNIST
 from hedgerow_papers.zhang2024.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step
+from hedgerow_papers.zhang2024.streams import FederatedSynthetic
 from support.played import run_one
 
 
 def test_the_search_plays_like_the_algorithm() -> None:
-    game = hr.FederatedSynthetic(clients=4, features=5, examples=2, horizon=20)
+    game = FederatedSynthetic(clients=4, features=5, examples=2, horizon=20)
     for local in (True, False):
         spec = hr.OnlineSGD(epsilon=inf, step=3.2, plan=Plan("convex" if local else "start"))
         result, _ = run_one(spec.build(game.setting), game, "own", 7)

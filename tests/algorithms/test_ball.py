@@ -28,11 +28,11 @@ from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.contracts.suite import examine as keeps
 from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.core.transcript import Everything
-from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import EuclideanNoise
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard, Scale, ball_cover, finest
+from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
 
 HUBER = hr.Huber()
 BUDGET = hr.Budget(1.0, 1e-6)

@@ -83,6 +83,9 @@ GAMES: dict[str, Environment] = {
 MOVED = (
     "hedgerow_papers.gao2024",
     "hedgerow_papers.ours.heterogeneous",
+    "hedgerow_papers.asi2023.hidden_direction",
+    "hedgerow_papers.asi2023.sign_estimation",
+    "hedgerow_papers.zhang2024.streams",
 )  # games that one paper needs
 
 SLOW_TO_BUILD = (

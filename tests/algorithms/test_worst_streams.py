@@ -18,11 +18,11 @@ from hedgerow.algorithms.walks.decorrelation import Decorrelation
 from hedgerow.algorithms.walks.walk_meta import shared
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, Context
-from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
+from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
 
 
 class Louder(SeededNoise):

@@ -31,7 +31,6 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import (
     ColumnState,
     ConsensusColumns,
-    SignEstimation,
 )
 from hedgerow.environments.hard.lower_bounds import (
     coin_regret,
@@ -46,6 +45,7 @@ from hedgerow_papers.asi2023.column_subsets import (
     column_subsets_regret,
     sign_estimation_regret,
 )
+from hedgerow_papers.asi2023.sign_estimation import SignEstimation
 from support.command import Command
 from support.played import regret, regrets
 
@@ -303,7 +303,6 @@ def _consensus_by_integers(horizon: int, epsilon: float) -> float:
         (SignEstimation, {"active": 91}, "active=91 <= horizon=90"),
         (SignEstimation, {"horizon": 500, "active": 91}, "active=91 <= 90: .*experts >= 204"),
         (SignEstimation, {"rows": 0}, "rows=0"),
-        (ConsensusColumns, {"coded": 1}, "coded=1 to be 0: all columns agree"),
         (ColumnSubsets, {"experts": 3000}, "experts=3000 to be .* as 2964 or 3120"),
         (ColumnSubsets, {"horizon": 19}, "horizon=19 <= 18.* need experts >= 3612"),
         (ColumnSubsets, {"subset": 9}, "subset=9"),

@@ -17,12 +17,12 @@ from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Real
 from hedgerow.environments.drawn.stochastic import (
     Bernoulli,
     GapLadder,
-    GaussianSoftmax,
     UniformLosses,
 )
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.ours.heterogeneous import Heterogeneous
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}

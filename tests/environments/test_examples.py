@@ -15,13 +15,14 @@ from hedgerow.core.plays import Plays
 from hedgerow.environments.drawn.examples import CHUNK
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, Gain, measures_of
+from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
 from hedgerow_papers.gao2024.class_forecasts import PLAN, ClassForecasts
 
 GAMES: tuple[Any, ...] = (
     hr.Classification(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9, loss="huber"),
-    hr.HiddenDirection(clients=2, features=3, horizon=2 * CHUNK + 9),
+    HiddenDirection(clients=2, features=3, horizon=2 * CHUNK + 9),
     ClassForecasts(clients=2, classes=3, horizon=2 * CHUNK + 9),
 )
 
@@ -47,14 +48,14 @@ def test_records_do_not_depend_on_the_blocks_and_lie_in_range(game: Any) -> None
 
 
 @pytest.mark.parametrize("key", ["clients", "features", "horizon"])
-@pytest.mark.parametrize("kind", [hr.Classification, hr.Regression, hr.HiddenDirection])
+@pytest.mark.parametrize("kind", [hr.Classification, hr.Regression, HiddenDirection])
 def test_an_empty_game_is_refused(kind: Any, key: str) -> None:
     with pytest.raises(InvalidValue, match=f"{key}=0"):
         kind(**{key: 0})
 
 
 def test_features_lean_to_a_hidden_direction() -> None:
-    game = hr.HiddenDirection(clients=4, features=3, horizon=1000, tilt=0.4)
+    game = HiddenDirection(clients=4, features=3, horizon=1000, tilt=0.4)
     records = _records(game).reshape(-1, 4)
     assert np.linalg.norm(records[:, :3], axis=1) == pytest.approx(1.0)
     mean = records[:, :3].mean(axis=0)
@@ -86,7 +87,7 @@ def test_log_odds_of_classes_are_normal() -> None:
 
 def test_wrong_choices_are_refused() -> None:
     with pytest.raises(InvalidValue, match="tilt"):
-        hr.HiddenDirection(tilt=1.5)
+        HiddenDirection(tilt=1.5)
     with pytest.raises(InvalidValue, match="noise"):
         hr.Regression(noise=0.0)
     with pytest.raises(InvalidValue, match="loss"):

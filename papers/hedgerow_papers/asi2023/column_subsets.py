@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, between, positive
-from hedgerow.environments.hard.columns import SignEstimation
+from hedgerow_papers.asi2023.sign_estimation import SignEstimation
 
 # of the columns in Theorem 11: games that are large enough for a larger subset cannot be played
 LARGEST_SUBSET = 4

@@ -29,7 +29,6 @@ from pathlib import Path
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
-from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import (
     Check,
@@ -42,6 +41,7 @@ from hedgerow.experiments.experiment import (
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
+from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
 from hedgerow_papers.claims import printed_claim
 
 CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**11, 8, 1.0

@@ -33,7 +33,6 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.core.environment import Environment
-from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
@@ -51,6 +50,7 @@ from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
+from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.printed_bounds import corollary_communication
 
 EPSILON, EXPERTS, TEN = 10.0, 100, 10

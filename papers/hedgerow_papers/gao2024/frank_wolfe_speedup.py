@@ -24,7 +24,6 @@ from pathlib import Path
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
-from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
@@ -32,6 +31,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
+from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.gao2024.tree_bounds import scalars
 from hedgerow_papers.printed_bounds import (
     corollary_communication,

@@ -32,7 +32,7 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import parameters
 from hedgerow.environments.drawn.realizable import Realizable
-from hedgerow.environments.drawn.stochastic import Bernoulli, GaussianSoftmax
+from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
@@ -52,6 +52,7 @@ from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
+from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 
 EPSILON, DELTA = 1.0, 1e-6

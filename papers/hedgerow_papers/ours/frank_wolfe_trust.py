@@ -12,13 +12,13 @@ from pathlib import Path
 
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe, Trust
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
+from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.gao2024.tree_roles import Placement
 
 EPSILON, DELTA, SMALL = 1.0, 1e-6, 0.3

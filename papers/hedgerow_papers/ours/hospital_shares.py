@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.environments.recorded.hospitals import Hospitals
 from hedgerow.environments.recorded.losses import Recording
+from hedgerow_papers.jacobsen2025.hospitals import Hospitals
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,9 +37,7 @@ import numpy as np
 from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.lattice import Array
-from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
 from hedgerow.evaluation.best_point import best_point
-from hedgerow.evaluation.round_regret import round_optima
 from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import (
     Check,
@@ -58,7 +56,9 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD, published_scale
+from hedgerow_papers.zhang2024.round_regret import round_optima
 from hedgerow_papers.zhang2024.step_search import Trial
+from hedgerow_papers.zhang2024.streams import DriftingExamples, FederatedSynthetic
 from hedgerow_papers.zhang2024.theory import (
     LearningRun,
     LossFacts,

@@ -21,9 +21,9 @@ import numpy as np
 
 from hedgerow.core.batch import Batch
 from hedgerow.core.lattice import Array
-from hedgerow.environments.drawn.federated import FederatedSynthetic
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.running_sums.kinds import Kind, factorise
+from hedgerow_papers.zhang2024.streams import FederatedSynthetic
 
 GRID = tuple(round(0.05 * 2 ** (k / 2), 3) for k in range(22))  # 0.05 to 72
 SEEDS = (1000, 1001)  # data

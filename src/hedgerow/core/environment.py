@@ -54,7 +54,6 @@ class Traits:
       Some regret bounds need it.
     * `changes`: the best expert changes about this often, by design. Regret can then be measured
       against the best sequence of experts with as many changes.
-    * `moving`: the best point changes from round to round, so the table shows dynamic regret, too.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     * `origins` say where features come from, for errors.
     * `reuse`: the most rounds in which one record is used, and the least distance between two.
@@ -64,7 +63,6 @@ class Traits:
     sees_plays: bool = False
     features: frozenset[Feature] = frozenset()
     fresh: bool = False
-    moving: bool = False
     why_no_sums: str | None = None
     origins: tuple[tuple[Feature, str], ...] = ()
     best_loss: float | None = None

@@ -28,11 +28,11 @@ from hedgerow.core.transcript import Counters, Everything
 from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
+from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import Recorded, RecordedArray
 from hedgerow.environments.recorded.table import is_frame
 from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
-from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
 from hedgerow.studies.executors import PROCESSES, opened
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
@@ -118,7 +118,7 @@ class _Watched:
         replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
         self.recorder = Recorder(setting, switches=entrant.switches, replay=replay)
         self.following = [Watch(setting)] if says_something(environment) else []
-        self.measures = all_measures(entrant.algorithm, environment)
+        self.measures = measures_of(entrant.algorithm, environment)
         for measure in self.measures:
             measure.marks = self.recorder.marks
             measure.begin(seed)

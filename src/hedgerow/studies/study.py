@@ -21,8 +21,8 @@ from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import bound_for, covered, good_enough, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
+from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT, RunResult
-from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import (
     Stream,
@@ -183,7 +183,7 @@ class Study:
         return frozenset(
             measure.name
             for e in self.config.algorithms
-            for measure in all_measures(self.algorithms[e.label], self.config.environment_of(e))
+            for measure in measures_of(self.algorithms[e.label], self.config.environment_of(e))
             if measure.counts
         )
 
@@ -192,7 +192,7 @@ class Study:
         return {
             measure.name: measure.meaning
             for e in self.config.algorithms
-            for measure in all_measures(self.algorithms[e.label], self.config.environment_of(e))
+            for measure in measures_of(self.algorithms[e.label], self.config.environment_of(e))
         }
 
     def streams(self) -> dict[str, Stream]:
@@ -270,7 +270,7 @@ class Study:
     def _measured_notes(self, entry: Entry) -> list[str]:
         """The notes of measures on their final values, added up over seeds."""
         results, environment = self.of(entry.label), self.config.environment_of(entry)
-        measures = all_measures(self.algorithms[entry.label], environment)
+        measures = measures_of(self.algorithms[entry.label], environment)
         found = (
             measure.note(sum(float(r.figures[measure.name][-1]) for r in results))
             for measure in measures

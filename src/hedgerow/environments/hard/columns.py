@@ -1,10 +1,10 @@
 """Adversaries that make an algorithm guess the signs of the columns of a hidden matrix.
 
-They are those of Asi et al. 2023, Theorems 9 and 10. Every expert is a guess. In each round one
-row of the matrix decides which guesses are right. A guess is used up once it is played: all experts
-for the same columns lose 1 from then on, so each round needs a new guess. An expert that was never
-played and is right in all rows loses nothing, so regret is the number of wrong or repeated guesses.
-Privacy forbids guessing many signs right from few rows.
+They are those of Asi et al. 2023, Theorems 9, 10 and 11; here is that of Theorem 10. Every expert
+is a guess. In each round one row of the matrix decides which guesses are right. A guess is used up
+once it is played: all experts for the same columns lose 1 from then on, so each round needs a new
+guess. An expert that was never played and is right in all rows loses nothing, so regret is the
+number of wrong or repeated guesses. Privacy forbids guessing many signs right from few rows.
 
 All clients have the same losses; with several clients a column is gone once any client has played
 it. In the theorems every client plays in every round. An absent client uses up no column and makes
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,50 +44,22 @@ class ColumnState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignEstimation(Frame):
-    """Two experts for each column guess its sign: expert 2j guesses -1, expert 2j + 1 guesses +1.
+class Columns(Frame):
+    """Base class: some experts guess the signs of columns; rows are used in turn.
 
-    Rows are used in turn.
-
-    Parameters
-    ----------
-    clients, experts, horizon
-        The size of the game: number of clients, experts and rounds. `experts` must be even.
-        In each round every client may use up a column, so the horizon is limited.
-    rows
-        The number of rows of the hidden matrix, at least 1.
-    coded
-        The number of columns of a Tardos fingerprinting code, which make it costly to betray a
-        row, at least 1. The others have the same sign in all rows. Enough of them must be left at
-        the end for an expert that is never wrong.
-    active
-        The number of rounds after which all losses are 0 (T0 in the proof of Theorem 9). None
-        (default): never.
-
-    Examples
-    --------
-    >>> import hedgerow as hr
-    >>> environment = hr.SignEstimation(experts=8, horizon=2, coded=1)
-    >>> block, _ = environment.block(environment.start(0), 1, None)
-    >>> block.losses[0, 0]  # one guess of each pair is right
-    array([0., 1., 1., 0., 0., 1., 0., 1.])
-
-    References
-    ----------
-    Asi et al. 2023, Theorem 9.
+    Its games have `rows` rows, of which `hidden` draws the signs.
     """
+
+    rows: ClassVar[int] = 1
 
     clients: int = 1
     experts: int = 200
     horizon: int = 90
-    rows: int = 8
-    coded: int = 5
     active: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_experts()
-        at_least("rows", self.rows, 1)
         if self.active is not None:
             at_least("active", self.active, 1)
             if not self.active <= self.horizon:
@@ -101,15 +74,10 @@ class SignEstimation(Frame):
         needed = f"{played} rounds with {clients} need experts >= {self._enough(played)}"
         if not played <= most:
             raise InvalidValue(f"Expected {name}={played!r} <= {most}: {used}; {needed}.")
-        self._check_coded(self.columns - self.at_once * (self.clients * played + 1))
+        self._check_code(self.columns - self.at_once * (self.clients * played + 1))
 
-    def _check_coded(self, most: int) -> None:
-        """Refuse a code without columns, or one that may leave no right expert."""
-        if not 1 <= self.coded <= most:
-            raise InvalidValue(
-                f"Expected coded={self.coded!r} in [1, {most}]: without a code there is no lower "
-                "bound, and with more every expert may be wrong in some round."
-            )
+    def _check_code(self, most: int) -> None:
+        """Refuse a code of more than `most` columns; by default there is none."""
 
     def _check_experts(self) -> None:
         if self.experts % 2 != 0:
@@ -144,14 +112,13 @@ class SignEstimation(Frame):
         """The number of columns that one expert guesses."""
         return 1
 
+    def hidden(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw the signs of all columns in each row, (rows, columns)."""
+        return rng.choice((-1, 1), (1, self.columns))
+
     def start(self, seed: int) -> ColumnState:
         rng = generator(seed, _MATRIX)
-        signs = np.repeat(rng.choice((-1, 1), (1, self.columns)), self.rows, axis=0)
-        coded = self.coded
-        least = np.arcsin(np.sqrt(1 / (300 * self.rows)))
-        bias = np.sin(rng.uniform(least, np.pi / 2 - least, coded)) ** 2
-        signs[:, :coded] = np.where(rng.random((self.rows, coded)) < bias, 1, -1)
-        signs = signs[:, rng.permutation(self.columns)]
+        signs = self.hidden(rng)[:, rng.permutation(self.columns)]
         return ColumnState(signs, rng.permutation(self.rows), np.zeros(self.columns, bool), 0)
 
     def block(
@@ -176,19 +143,17 @@ class SignEstimation(Frame):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsensusColumns(SignEstimation):
-    """Like `SignEstimation`, but all rows agree, so only pure privacy makes guessing hard.
+class ConsensusColumns(Columns):
+    """Two experts for each column guess its sign: expert 2j guesses -1, expert 2j + 1 guesses +1.
 
-    `lower_bounds.consensus_regret` is the bound, with constants.
+    All rows agree, so only pure privacy makes guessing hard. `lower_bounds.consensus_regret` is the
+    bound, with constants.
 
     Parameters
     ----------
     clients, experts, horizon
         The size of the game: number of clients, experts and rounds. `experts` must be even.
-    rows
-        The number of rows of the hidden matrix; they are all equal.
-    coded
-        Must be 0: all columns agree.
+        In each round every client may use up a column, so the horizon is limited.
     active
         The number of rounds after which all losses are 0. None (default): never.
 
@@ -196,20 +161,11 @@ class ConsensusColumns(SignEstimation):
     --------
     >>> import hedgerow as hr
     >>> environment = hr.ConsensusColumns(experts=8, horizon=3)
-    >>> environment.columns, environment.start(0).signs.shape
-    (4, (1, 4))
+    >>> block, _ = environment.block(environment.start(0), 1, None)
+    >>> environment.columns, block.losses[0, 0]  # one guess of each pair is right
+    (4, array([0., 1., 1., 0., 0., 1., 0., 1.]))
 
     References
     ----------
     Asi et al. 2023, Theorem 10.
     """
-
-    rows: int = 1
-    coded: int = 0
-
-    def _check_coded(self, most: int) -> None:
-        if self.coded != 0:
-            raise InvalidValue(
-                f"Expected coded={self.coded!r} to be 0: all columns agree (sign_estimation has "
-                "others)."
-            )

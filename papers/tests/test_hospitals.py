@@ -16,7 +16,10 @@ from hedgerow.algorithms.walks.reports import Reporter
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.environments.recorded.hospitals import (
+from hedgerow.experiments.reproduce import reproduce
+from hedgerow.studies.config import load
+from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
+from hedgerow_papers.jacobsen2025.hospitals import (
     BEDS,
     EXCERPT,
     FILES,
@@ -29,9 +32,6 @@ from hedgerow.environments.recorded.hospitals import (
     Tally,
     counted,
 )
-from hedgerow.experiments.reproduce import reproduce
-from hedgerow.studies.config import load
-from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
 from hedgerow_papers.jacobsen2025.table1 import EXPERIMENT
 from support.command import Command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.plays import Plays, charges
-from hedgerow.core.protocol import Algorithm
-from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.best_point import best_point
 
 TOLERANCE = 1e-4  # of the least mean charge of a round
@@ -52,8 +50,8 @@ def round_optima(environment: Environment, seed: int) -> RoundOptima:
 
     Examples
     --------
-    >>> import hedgerow as hr
-    >>> game = hr.DriftingExamples(clients=5, features=3, examples=16, horizon=20)
+    >>> from hedgerow_papers.zhang2024.streams import DriftingExamples
+    >>> game = DriftingExamples(clients=5, features=3, examples=16, horizon=20)
     >>> found = round_optima(game, seed=0)
     >>> found.points.shape, bool((found.totals > 0.1).all()), bool((found.gaps < 1e-3).all())
     ((20, 3), True, True)
@@ -98,11 +96,3 @@ class RoundRegret(Measure):
         setting = self.environment.setting
         best = self._best[self._first : self._first + block.rounds]
         return (charges(setting.family, block.losses, plays) - best) / setting.players
-
-
-def all_measures(algorithm: Algorithm, environment: Environment) -> tuple[Any, ...]:
-    """The measures of a run; dynamic regret is added where the best point moves."""
-    family = environment.family
-    moving = environment.traits.moving and not family.linear and not family.trained
-    added = (RoundRegret(environment),) if moving else ()
-    return (*measures_of(algorithm, environment), *added)

@@ -24,6 +24,7 @@ from hedgerow.core.validate import at_least, between, one_of, positive
 from hedgerow.environments.drawn.examples import CHUNK, Chunked
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, TestAccuracy, TestLoss
+from hedgerow_papers.zhang2024.round_regret import RoundRegret
 
 _PLAN, _CHUNK, _TEST = 1, 2, 3
 TEST = 5000  # examples of the test data
@@ -51,13 +52,11 @@ class LabelledStreams(Chunked):
         return Setting(self.clients, self.features, self.horizon, family=family)
 
     @abstractmethod
-    def plan(self, rng: np.random.Generator) -> Any:
+    def plan(self, rng: Any) -> Any:
         """Draw what the whole stream shares, once."""
 
     @abstractmethod
-    def draw(
-        self, rng: np.random.Generator, plan: Any, times: Array, count: int
-    ) -> tuple[Array, Array]:
+    def draw(self, rng: Any, plan: Any, times: Array, count: int) -> tuple[Array, Array]:
         """Draw `count` examples of each client at these times (fractions of the game).
 
         Returns features (times, clients, count, features) of norm at most 1, and labels -1 or 1.
@@ -69,7 +68,7 @@ class LabelledStreams(Chunked):
         records = self._records(generator(seed, _CHUNK, index), plan, times, self.examples)
         return records.reshape(CHUNK, self.clients, -1)
 
-    def _records(self, rng: np.random.Generator, plan: Any, times: Array, count: int) -> Array:
+    def _records(self, rng: Any, plan: Any, times: Array, count: int) -> Array:
         features, labels = self.draw(rng, plan, times, count)
         return np.concatenate([features, labels[..., None]], axis=-1)
 
@@ -105,7 +104,7 @@ class FederatedSynthetic(LabelledStreams):
     Examples
     --------
     >>> import hedgerow as hr
-    >>> game = hr.FederatedSynthetic(clients=2, features=3, examples=4, horizon=10)
+    >>> game = FederatedSynthetic(clients=2, features=3, examples=4, horizon=10)
     >>> game.setting.numbers  # 2 clients with 4 examples of 3 features and a label
     32
     >>> game.test(seed=0).shape
@@ -135,7 +134,7 @@ class FederatedSynthetic(LabelledStreams):
     def traits(self) -> Traits:
         return Traits(adversary="stochastic", fresh=True)
 
-    def plan(self, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    def plan(self, rng: Any) -> tuple[Array, Array, Array]:
         """Draw the means of features, the weights of the score, and its offset, for each client."""
         means = np.empty((self.clients, self.features))
         weights, offsets = np.empty_like(means), np.empty(self.clients)
@@ -148,7 +147,7 @@ class FederatedSynthetic(LabelledStreams):
         return means, weights, offsets
 
     def draw(
-        self, rng: np.random.Generator, plan: tuple[Array, Array, Array], times: Array, count: int
+        self, rng: Any, plan: tuple[Array, Array, Array], times: Array, count: int
     ) -> tuple[Array, Array]:
         means, weights, offsets = plan
         shape = (len(times), self.clients, count, self.features)
@@ -204,7 +203,7 @@ class DriftingExamples(LabelledStreams):
     Examples
     --------
     >>> import hedgerow as hr
-    >>> game = hr.DriftingExamples(clients=5, features=3, examples=16, horizon=20)
+    >>> game = DriftingExamples(clients=5, features=3, examples=16, horizon=20)
     >>> study = hr.run(game, {"open": hr.OnlineSGD(epsilon=2.0)}, seeds=2)
     >>> sorted(study["open"].results[0].figures)
     ['accuracy', 'dynamic regret']
@@ -226,9 +225,9 @@ class DriftingExamples(LabelledStreams):
 
     @property
     def traits(self) -> Traits:
-        return Traits(fresh=True, moving=True)
+        return Traits(fresh=True)
 
-    def plan(self, rng: np.random.Generator) -> Array:
+    def plan(self, rng: Any) -> Array:
         """Draw two orthonormal directions, (2, features)."""
         return np.linalg.qr(rng.standard_normal((self.features, 2)))[0].T
 
@@ -237,9 +236,7 @@ class DriftingExamples(LabelledStreams):
         angles = 2 * np.pi * self.turns * times
         return np.cos(angles)[:, None] * plan[0] + np.sin(angles)[:, None] * plan[1]
 
-    def draw(
-        self, rng: np.random.Generator, plan: Array, times: Array, count: int
-    ) -> tuple[Array, Array]:
+    def draw(self, rng: Any, plan: Array, times: Array, count: int) -> tuple[Array, Array]:
         shape = (len(times), self.clients, count, self.features)
         features, coins = rng.standard_normal(shape), rng.random(shape[:-1])
         if self.drift == "rotation":
@@ -253,4 +250,4 @@ class DriftingExamples(LabelledStreams):
         return features / length(features)[..., None], labels
 
     def measures(self) -> tuple[Measure, ...]:
-        return (Accuracy(self.examples),)
+        return Accuracy(self.examples), RoundRegret(self)

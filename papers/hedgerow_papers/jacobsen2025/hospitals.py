@@ -143,8 +143,7 @@ class Hospitals(Environment):
 
     Examples
     --------
-    >>> import hedgerow as hr
-    >>> hr.Hospitals(state="CA", keep=50.0)
+    >>> Hospitals(state="CA", keep=50.0)
     Hospitals(state='CA', patients='confirmed', suppressed=0.0, keep=50.0, ...)
 
     References

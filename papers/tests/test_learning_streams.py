@@ -17,14 +17,15 @@ from hedgerow.core.plays import Plays
 from hedgerow.environments.drawn.examples import CHUNK
 from hedgerow.environments.measures import Accuracy, TestAccuracy, TestLoss
 from hedgerow.evaluation.best_point import best_point
-from hedgerow.evaluation.round_regret import RoundRegret, round_optima
+from hedgerow_papers.zhang2024.round_regret import RoundRegret, round_optima
+from hedgerow_papers.zhang2024.streams import DriftingExamples, FederatedSynthetic
 
 SMALL: dict[str, Any] = {"clients": 2, "features": 3, "examples": 2, "horizon": CHUNK + 9}
 GAMES: tuple[Any, ...] = (
-    hr.FederatedSynthetic(**SMALL),
-    hr.FederatedSynthetic(**SMALL, scaling="fixed", scale=4.0),
-    hr.DriftingExamples(**SMALL),
-    hr.DriftingExamples(**SMALL, drift="labels"),
+    FederatedSynthetic(**SMALL),
+    FederatedSynthetic(**SMALL, scaling="fixed", scale=4.0),
+    DriftingExamples(**SMALL),
+    DriftingExamples(**SMALL, drift="labels"),
 )
 
 
@@ -51,7 +52,7 @@ def test_streams_do_not_depend_on_the_blocks_and_lie_in_range(game: Any) -> None
 
 
 def test_synthetic_clients_have_their_own_law() -> None:
-    game = hr.FederatedSynthetic(
+    game = FederatedSynthetic(
         clients=3, features=2, examples=8, horizon=CHUNK, scaling="fixed", scale=1e3
     )
     means, weights, offsets = game.plan(np.random.default_rng(5))
@@ -67,7 +68,7 @@ def test_synthetic_clients_have_their_own_law() -> None:
 
 
 def test_alpha_and_beta_are_standard_deviations() -> None:
-    game = hr.FederatedSynthetic(clients=2000, features=4, alpha=3.0, beta=2.0)
+    game = FederatedSynthetic(clients=2000, features=4, alpha=3.0, beta=2.0)
     means, _, _ = game.plan(np.random.default_rng(0))
     assert means.mean(axis=1).std() == pytest.approx((2.0**2 + 1 / 4) ** 0.5, rel=0.05)
 
@@ -86,7 +87,7 @@ def test_unit_features_and_the_test_data() -> None:
 
 def test_a_printed_round_can_be_separated() -> None:
     """100 examples in 100 dimensions: the dynamic comparator of the paper's setting is 0."""
-    game: Any = hr.FederatedSynthetic()
+    game: Any = FederatedSynthetic()
     plan = game.plan(np.random.default_rng(1))
     features, labels = game.draw(np.random.default_rng(2), plan, np.zeros(1), 5)
     rows = np.concatenate([features, labels[..., None]], axis=-1).reshape(100, 101)
@@ -96,7 +97,7 @@ def test_a_printed_round_can_be_separated() -> None:
 
 
 def test_the_concept_rotates() -> None:
-    game = hr.DriftingExamples(clients=5, features=2, examples=20, horizon=CHUNK, turns=1.0)
+    game = DriftingExamples(clients=5, features=2, examples=20, horizon=CHUNK, turns=1.0)
     plan = np.eye(2)
     directions = game.direction(plan, np.array([0.0, 0.25, 0.5]))
     assert directions == pytest.approx(np.array([[1, 0], [0, 1], [-1, 0]]), abs=1e-12)
@@ -111,7 +112,7 @@ def test_the_concept_rotates() -> None:
 
 
 def test_the_share_of_labels_shifts() -> None:
-    game = hr.DriftingExamples(
+    game = DriftingExamples(
         clients=10, features=3, examples=10, horizon=CHUNK, drift="labels", turns=1.0
     )
     found = examples(game)
@@ -124,12 +125,12 @@ def test_the_share_of_labels_shifts() -> None:
 @pytest.mark.parametrize(
     ("kind", "choices", "text"),
     [
-        (hr.FederatedSynthetic, {"examples": 0}, "examples=0"),
-        (hr.FederatedSynthetic, {"scaling": "none"}, "scaling='none'"),
-        (hr.FederatedSynthetic, {"alpha": -1.0}, "alpha=-1.0"),
-        (hr.DriftingExamples, {"features": 1}, "features=1"),
-        (hr.DriftingExamples, {"drift": "jump"}, "drift='jump'"),
-        (hr.DriftingExamples, {"turns": -1.0}, "turns=-1.0"),
+        (FederatedSynthetic, {"examples": 0}, "examples=0"),
+        (FederatedSynthetic, {"scaling": "none"}, "scaling='none'"),
+        (FederatedSynthetic, {"alpha": -1.0}, "alpha=-1.0"),
+        (DriftingExamples, {"features": 1}, "features=1"),
+        (DriftingExamples, {"drift": "jump"}, "drift='jump'"),
+        (DriftingExamples, {"turns": -1.0}, "turns=-1.0"),
     ],
 )
 def test_bad_choices_are_refused(kind: Any, choices: dict[str, Any], text: str) -> None:
@@ -138,7 +139,7 @@ def test_bad_choices_are_refused(kind: Any, choices: dict[str, Any], text: str) 
 
 
 def test_round_optima_are_those_of_single_rounds() -> None:
-    game = hr.DriftingExamples(clients=4, features=2, examples=10, horizon=6)
+    game = DriftingExamples(clients=4, features=2, examples=10, horizon=6)
     found, drawn = round_optima(game, 1), records(game, 1)
     for r in (0, 5):
         alone = best_point(game.family, 2, lambda r=r: [drawn[r]], 1e-9)
