@@ -19,11 +19,11 @@ from hedgerow.evaluation.plots.canvas import (
     spread_labels,
     tidy,
 )
-from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line
-from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.evaluation.statistics import Contest, Estimate
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow_papers.log_axis import CUT, Bar, draw_bars, set_span, shades, span
+from hedgerow_papers.statistics import Contest
 
 
 def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:

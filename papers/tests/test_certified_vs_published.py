@@ -13,7 +13,6 @@ import pytest
 
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.evaluation.statistics import Ratio
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 from hedgerow_papers.ours import certified_vs_published as experiment
@@ -28,6 +27,7 @@ from hedgerow_papers.ours.certified_vs_published import (
     pairs,
     study_name,
 )
+from hedgerow_papers.statistics import Ratio
 
 FIRST = study_name(GOOD, GAPS[0])
 

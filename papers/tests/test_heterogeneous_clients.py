@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.evaluation.statistics import Estimate, first_root
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow_papers.ours.heterogeneous_clients import EXPERIMENT, crossing
+from hedgerow_papers.statistics import first_root
 
 POINTS = np.linspace(0, 1, 6)
 

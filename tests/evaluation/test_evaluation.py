@@ -21,11 +21,11 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Everything, Traffic
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.plots.lines import plot_regret_against
 from hedgerow.evaluation.plots.over_time import plot_regret_over_time
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import summarise
+from hedgerow_papers.lines import plot_regret_against
 from hedgerow_papers.panels import plot_bars
 
 COUNTERS = Counters(2, 2, Traffic(3, 40, 1, 30))

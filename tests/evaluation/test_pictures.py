@@ -18,8 +18,6 @@ from matplotlib.text import Annotation, Text
 from hedgerow.core.errors import MissingData
 from hedgerow.evaluation.plots.canvas import COLOURS, plain
 from hedgerow.evaluation.plots.dots import Row, plot_dots
-from hedgerow.evaluation.plots.lines import plot_regret_against
-from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line, plot_regret_over_time
 from hedgerow.evaluation.recorder import RunResult, with_switches
 from hedgerow.evaluation.statistics import Estimate
@@ -27,6 +25,8 @@ from hedgerow.experiments.pictures import footer, pictures, sibling
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.study import Study
+from hedgerow_papers.lines import plot_regret_against
+from hedgerow_papers.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow_papers.panels import plot_bars
 from support.made_up import made_up
 

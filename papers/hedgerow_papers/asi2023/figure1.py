@@ -172,7 +172,7 @@ def _power(horizon: int | None) -> str:
 
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     fine = [i / 60 for i in range(41)]
     names = (PRIOR, SINGLE, GROUPS)

@@ -157,7 +157,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     points = {
         label: {best_loss: done[name(best_loss)].regret(label) for best_loss in BEST_LOSSES}

@@ -29,7 +29,7 @@ from pathlib import Path
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
-from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
     Experiment,
@@ -43,6 +43,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
 from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.statistics import exponent
 
 CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**11, 8, 1.0
 HORIZONS = (2**7, 2**9, 2**11, 2**13)

@@ -153,7 +153,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     for pure, target in ((False, path), (True, sibling(path, "pure"))):
         labels = [label for label in SERIES if (label in PURE) == pure or label == OPEN]

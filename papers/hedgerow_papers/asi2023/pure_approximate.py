@@ -34,13 +34,14 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.hard.columns import ConsensusColumns
 from hedgerow.environments.hard.lower_bounds import consensus_regret
-from hedgerow.evaluation.statistics import Estimate, exponent, welch
+from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import BARS, footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.asi2023.sign_estimation import SignEstimation
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.statistics import exponent
 
 EPSILON, DELTA = 0.25, 1e-6
 HORIZONS, QUICK = (500, 1000, 2000), (125, 250)
@@ -245,7 +246,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     zeros = done["zeros"]
     points = {

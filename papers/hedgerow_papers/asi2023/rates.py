@@ -20,12 +20,13 @@ from pathlib import Path
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.evaluation.statistics import Estimate, Ratio
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.statistics import Ratio
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
 HORIZONS = (1000, 10_000, 100_000, 1_000_000)  # the quick form leaves out the last
@@ -198,7 +199,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     for study, index, parameter in (("horizon", 0, "rounds"), ("epsilon", 1, "epsilon")):
         points: dict[str, dict[float, Estimate]] = {

@@ -38,12 +38,13 @@ from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
 from hedgerow.environments.hard.lower_bounds import consensus_regret
-from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.statistics import exponent
 
 EPSILON, DELTA, EXPERTS, SMALL = 1.0, 1e-6, 100, 0.1
 HORIZONS, COLUMN_HORIZONS = (500, 2000, 8000), (125, 500, 2000)
@@ -231,7 +232,7 @@ def judge(done: Studies) -> Verdict:
 
 def draw(done: Studies, path: Path) -> None:
     """One picture for each kind of privacy, and one for the columns."""
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     for private in PRIVATE:
         points = {

@@ -24,7 +24,6 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
-from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import (
     Check,
     Experiment,
@@ -39,6 +38,7 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
+from hedgerow_papers.statistics import Ratio
 
 EPSILON, DELTA, EXPERTS, HORIZON, QUICK = 1.0, 1e-6, 100, 2048, 512
 STOCHASTIC, OBLIVIOUS, ADAPTIVE = "stochastic", "oblivious", "adaptive"

@@ -29,11 +29,12 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
-from hedgerow.evaluation.statistics import Estimate, Ratio
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.statistics import Ratio
 
 EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5
 EPSILONS = (0.01, 0.1, EPSILON)
@@ -214,7 +215,7 @@ def _beside(done: Studies) -> str:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     def curve(study: str, name: str, clients: int, gap: float) -> dict[float, Estimate]:
         return {

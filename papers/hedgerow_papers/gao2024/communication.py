@@ -193,7 +193,7 @@ def _table(done: Studies) -> TextTable:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     some = {PHASED: FIXED["experts"][PHASED], "random prefix": FIXED["experts"]["random prefix"]}
     rest = {name: spec for name, spec in FIXED["experts"].items() if name not in some}

@@ -31,7 +31,7 @@ import numpy as np
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, Realizable
-from hedgerow.evaluation.statistics import Estimate, Ratio, exponent
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
     Experiment,
@@ -48,6 +48,7 @@ from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.event_triggered import EventTriggered
+from hedgerow_papers.statistics import Ratio, exponent
 
 EPSILON, EXPERTS = 1.0, 100
 HORIZON, QUICK = 512, 128
@@ -215,7 +216,7 @@ def _table(done: Studies, stream: str, study: Study) -> TextTable:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     for stream, target in zip(STREAMS, (path, sibling(path, UNIFORM)), strict=True):
         points = {

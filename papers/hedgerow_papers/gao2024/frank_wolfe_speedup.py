@@ -24,7 +24,7 @@ from pathlib import Path
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
-from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
@@ -39,6 +39,7 @@ from hedgerow_papers.printed_bounds import (
     theorem_communication,
     theorem_regret,
 )
+from hedgerow_papers.statistics import exponent
 
 CLIENTS = (1, 4, 16, 64)
 CURVED, LINEAR = "curved, local", "linear, local, T_1=1"
@@ -119,7 +120,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     points = {
         f"{name} (slope {slope(done, name).mean:.2f})": {

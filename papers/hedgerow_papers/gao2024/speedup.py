@@ -30,13 +30,14 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.realizable import Realizable
-from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.printed_bounds import fed_svt_regret
+from hedgerow_papers.statistics import exponent
 
 EPSILON, EXPERTS = 1.0, 100
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
@@ -155,7 +156,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     def named(name: str) -> str:
         theorem = THEOREMS[name]

@@ -39,7 +39,7 @@ from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.units import Part, Person
-from hedgerow.evaluation.statistics import Estimate, Ratio
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
@@ -48,6 +48,7 @@ from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.jacobsen2025.hospitals import PUBLISHED_WEEKS, Hospitals, Sizes, counted
 from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta
+from hedgerow_papers.statistics import Ratio
 
 TWO = Person(2, clients=2)  # a patient who moves is at two hospitals in one week
 STATES = {"NM": "New Mexico", "PA": "Pennsylvania", "CA": "California"}

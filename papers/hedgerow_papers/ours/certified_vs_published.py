@@ -39,13 +39,13 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.potential import AsiPotential
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from hedgerow_papers.statistics import Ratio
 
 EPSILON, DELTA, EXPERTS, RHO = 1.0, 1e-6, 100, 0.05
 GAPS = (0.05, 0.1, 0.2, 0.3, 0.45)
@@ -257,7 +257,7 @@ def draw(done: Studies, path: Path) -> None:
     from matplotlib.ticker import NullLocator
 
     from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
-    from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
+    from hedgerow_papers.log_axis import CUT, Bar, draw_bars, set_span, span
 
     found = _pairs(done)
     figure = Figure(figsize=(14.0, 8.2), layout="constrained")

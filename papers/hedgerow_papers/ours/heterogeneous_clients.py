@@ -26,7 +26,7 @@ from pathlib import Path
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.evaluation.statistics import Contest, Crossing, Estimate, first_root
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
     Experiment,
@@ -38,6 +38,7 @@ from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.ours.heterogeneous import Heterogeneous
+from hedgerow_papers.statistics import Contest, Crossing, first_root
 
 EPSILON, CLIENTS, EXPERTS, HORIZON = 1.0, 20, 20, 500
 PRICE = 0.5  # what a client with a different best expert pays in a round, on average

@@ -135,7 +135,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     task = SUMS
     points = {

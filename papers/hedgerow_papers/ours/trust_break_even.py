@@ -27,12 +27,13 @@ from hedgerow.algorithms.baselines.ada_hedge import AdaHedge
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.core.environment import Environment
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.choose.break_even import BreakEven, break_even
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.statistics import exponent
 
 EPSILON, DELTA, GAP = 0.5, 1e-6, 0.2
 WIDTHS, HORIZON = (8, 16, 32), 512
@@ -147,7 +148,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots.lines import plot_regret_against
+    from hedgerow_papers.lines import plot_regret_against
 
     width = int(list(done)[-1][2:])
     study = done[f"d={width}"]

@@ -38,7 +38,7 @@ from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.lattice import Array
 from hedgerow.evaluation.best_point import best_point
-from hedgerow.evaluation.statistics import Estimate, Ratio
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
     Experiment,
@@ -55,6 +55,7 @@ from hedgerow.running_sums.kinds import Kind, factorise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.statistics import Ratio
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD, published_scale
 from hedgerow_papers.zhang2024.round_regret import round_optima
 from hedgerow_papers.zhang2024.step_search import Trial

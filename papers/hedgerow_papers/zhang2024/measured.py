@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hedgerow.evaluation.plots.canvas import footnote, head, tidy
-from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.recorder import RunResult
+from hedgerow_papers.log_axis import shades
 
 FEW = 16  # a measure that changes less often is drawn with markers
 

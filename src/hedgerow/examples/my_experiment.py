@@ -8,7 +8,7 @@
 from pathlib import Path
 
 import hedgerow as hr
-from hedgerow.evaluation.plots.lines import plot_regret_against
+from hedgerow.evaluation.plots.canvas import canvas, footnote
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
@@ -38,11 +38,14 @@ def judge(done: Studies) -> Verdict:
 
 def draw(done: Studies, path: Path) -> None:
     """Regret against the number of clients, beside a line of slope -1."""
-    points = {"private": {float(m): done[f"m={m}"].regret("private") for m in CLIENTS}}
-    title, note = "Regret against the number of clients", footer(done, studies)
-    plot_regret_against(
-        points, path, title, "clients", slope=-1, slope_name="theory: 1/m", note=note
-    )
+    regrets = [done[f"m={m}"].regret("private") for m in CLIENTS]
+    figure, axes = canvas("Regret against the number of clients")
+    axes.errorbar(CLIENTS, [r.mean for r in regrets], [r.half_width for r in regrets], marker="o")
+    axes.plot(CLIENTS, [regrets[0].mean / m for m in CLIENTS], "--", label="theory: 1/m")
+    axes.set(xscale="log", yscale="log", xlabel="clients", ylabel="regret (mean over clients)")
+    axes.legend(frameon=False)
+    footnote(figure, footer(done, studies))
+    figure.savefig(path, dpi=150)
 
 
 hr.EXPERIMENTS.add(

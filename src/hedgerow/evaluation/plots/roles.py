@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import cycle
 from typing import Literal
 
 from hedgerow.core.certificate import Certificate
-from hedgerow.evaluation.plots.canvas import COLOURS
 
 Role = Literal["private", "printed constants", "not private"]
 PALETTES: dict[Role, tuple[str, ...]] = {
@@ -56,25 +54,6 @@ def coloured(names: Iterable[tuple[Role, str]]) -> dict[tuple[Role, str], str]:
             palette = PALETTES[role]
             found[role, name] = palette[sum(r == role for r, _ in found) % len(palette)]
     return found
-
-
-def shades(labels: Iterable[str]) -> dict[str, str]:
-    """A colour for every label: grey and red by the role that its words tell, else in order.
-
-    >>> shades(["a", "b, printed constants", "c", "not private"]).values()
-    dict_values(['#0b6e4f', '#d1495b', '#30638e', '#5c677d'])
-    """
-    left = {role: cycle(palette) for role, palette in PALETTES.items()}
-    left["private"] = cycle(
-        colour for colour in COLOURS if colour != PALETTES["printed constants"][0]
-    )
-    return {label: next(left[_told(label)]) for label in dict.fromkeys(labels)}
-
-
-def _told(label: str) -> Role:
-    if any(words in label for words in ("not private", "no noise", "open")):
-        return "not private"
-    return "printed constants" if "printed" in label or "published" in label else "private"
 
 
 def legend(roles: Iterable[Role]) -> str:

@@ -8,9 +8,8 @@ from pathlib import Path
 from matplotlib.ticker import NullLocator
 
 from hedgerow.evaluation.plots.canvas import canvas, footnote, plain
-from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
-from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow_papers.log_axis import CUT, Bar, draw_bars, set_span, shades, span
 
 
 def plot_regret_against(

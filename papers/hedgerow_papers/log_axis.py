@@ -6,6 +6,7 @@ An end of a bar that is at 0 or below, or far away, is cut off and shown as an a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from math import isfinite, log10, nan
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from hedgerow.evaluation.plots.canvas import plain
+from hedgerow.evaluation.plots.canvas import COLOURS, plain
+from hedgerow.evaluation.plots.roles import PALETTES, Role
 from hedgerow.evaluation.statistics import Estimate
 
 REACH = 3.0  # bars are shown up to this factor beyond the outermost means
@@ -118,3 +120,22 @@ def draw_bars(
             )
             cut = cut or end != real
     return line, cut
+
+
+def shades(labels: Iterable[str]) -> dict[str, str]:
+    """A colour for every label: grey and red by the role that its words tell, else in order.
+
+    >>> shades(["a", "b, printed constants", "c", "not private"]).values()
+    dict_values(['#0b6e4f', '#d1495b', '#30638e', '#5c677d'])
+    """
+    left = {role: cycle(palette) for role, palette in PALETTES.items()}
+    left["private"] = cycle(
+        colour for colour in COLOURS if colour != PALETTES["printed constants"][0]
+    )
+    return {label: next(left[_told(label)]) for label in dict.fromkeys(labels)}
+
+
+def _told(label: str) -> Role:
+    if any(words in label for words in ("not private", "no noise", "open")):
+        return "not private"
+    return "printed constants" if "printed" in label or "published" in label else "private"

@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from hedgerow.evaluation.statistics import exponent
+from hedgerow_papers.statistics import exponent
 
 PLACES = (1.0, 2.0, 4.0, 8.0, 16.0)
 
