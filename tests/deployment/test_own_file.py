@@ -139,8 +139,11 @@ def test_files_that_do_not_fit_are_refused_by_name(
     tmp_path: Path, rows: Sequence[str], head: str, text: str
 ) -> None:
     study = _study(tmp_path)
-    with pytest.raises(HedgerowError, match=text):
+    with pytest.raises(HedgerowError, match=text) as refused:
         OwnFile(_file(tmp_path, rows, head), study.manifest)
+    assert ("Rename the column: the study" in str(refused.value)) == text.startswith("column")
+    odd = OwnFile(_file(tmp_path, [*ROWS, "2026-01-09,1,2,-999"]), study.manifest)
+    assert odd.notes[0].startswith("1 target is -999")
     study.close()
 
 

@@ -246,7 +246,7 @@ def test_the_command_prints_the_ranking(hedgerow: Command, tmp_path: Path) -> No
     (tmp_path / "b.csv").write_text("week,site,x\n1,a,0.5\n")
     named = hedgerow("choose", str(tmp_path / "b.csv")).err
     assert "Expected a column 'round'" in named
-    assert "add --target COLUMN --largest-error NUMBER" in named
+    assert "name it with --round COLUMN. For forecasts, add --target COLUMN" in named
     both = hedgerow("choose", str(tmp_path / "a.csv"), "--losses", "law").err
     assert "Give a file or --losses, not both" in both
 
@@ -298,3 +298,25 @@ def test_from_a_raw_file_with_gaps_to_a_named_recommendation(hedgerow: Command) 
     text = " ".join(found.out.split())
     assert "Take phased_selection" in text
     assert "It follows north at the end." in text
+
+
+def test_a_strange_file_is_questioned_with_the_options_that_help(
+    hedgerow: Command, tmp_path: Path
+) -> None:
+    rows = [f"{t},{i},{-999 if t < 2 else t},{t + 1},{t},ok\n" for t in range(9) for i in range(2)]
+    (tmp_path / "a.csv").write_text("round,client,seen,x,y,remark\n" + "".join(rows))
+    file, target = str(tmp_path / "a.csv"), ("--target", "seen")
+    largest, seeds = ("--largest-error", "9"), ("--seeds", "1")
+    for refused in (
+        hedgerow("choose", file, *target, *largest),
+        hedgerow("combine", file, *target),
+    ):
+        assert refused.code == 2
+        assert "Name the columns with forecasts: --models x,y" in refused.err
+    assert "give --target too" in hedgerow("choose", file, "--models", "x,y").err
+    for found in (
+        hedgerow("choose", file, *target, *largest, "--models", "x,y", *seeds),
+        hedgerow("combine", file, *target, "--models", "x,y", *seeds),
+    ):
+        text = " ".join(found.out.split())
+        assert "Note: 4 targets are -999, which often means that a value is missing" in text

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from hedgerow.cli.options import Data, Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Data, Debug, Json, Models, Plugins, columns_by_option, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
 from hedgerow.cli.tables import from_cells
 from hedgerow.core.environment import Environment
@@ -94,6 +94,7 @@ def choose(
     round_column: Annotated[
         str, typer.Option("--round", help="The column of rounds, in a CSV file.")
     ] = "round",
+    models: Models = None,
     client_column: Annotated[
         str, typer.Option("--client", help="The column of clients, in a CSV file.")
     ] = "client",
@@ -134,7 +135,7 @@ def choose(
     own, entries = (
         (None, ())
         if file is None
-        else _own(file, target, largest_error, round_column, client_column)
+        else _own(file, target, largest_error, round_column, client_column, models)
     )
     if own is not None and losses is not None:
         raise InvalidValue("Give a file or --losses, not both: the file has the losses.")
@@ -162,23 +163,34 @@ def choose(
 
 
 def _own(
-    file: Path, target: str | None, largest_error: float | None, round_: str, client: str
+    file: Path,
+    target: str | None,
+    largest_error: float | None,
+    round_: str,
+    client: str,
+    models: str | None,
 ) -> tuple[Environment, tuple[Entry, ...]]:
     """The losses of a file, and the algorithms of a study; gaps are allowed here."""
     if file.suffix == ".toml":
         config = load(file)
         return config.environment, config.algorithms
     columns: dict[str, Any] = {"round": round_, "client": client, "missing": "absent"}
-    if target is not None:
-        return Forecasts(str(file), target, largest_error, **columns), ()
-    found = Recorded(str(file), **columns)
+    if target is None and models is not None:
+        raise InvalidValue("--models names columns of forecasts: give --target too.")
+    names = None if models is None else tuple(models.split(","))
+    found = (
+        Recorded(str(file), **columns)
+        if target is None
+        else Forecasts(str(file), target, largest_error, experts=names, **columns)
+    )
     try:
-        _ = found.setting
+        with columns_by_option():
+            _ = found.setting
     except InvalidValue as error:
-        raise InvalidValue(
-            f"{error} For forecasts, add --target COLUMN --largest-error NUMBER; for other names "
-            "of columns, --round and --client."
-        ) from None
+        if target is not None:
+            raise
+        advice = "For forecasts, add --target COLUMN --largest-error NUMBER."
+        raise InvalidValue(f"{error} {advice}") from None
     return found, ()
 
 

@@ -285,7 +285,8 @@ def _join(
         if csv is not None:
             from hedgerow.deployment.own_file import OwnFile
 
-            OwnFile(csv, manifest)
+            for note in OwnFile(csv, manifest).notes:
+                _say(f"note: {note}")
         for line in manifest.words():
             _say(line)
         _say(f"server key {manifest.server}")
@@ -609,6 +610,8 @@ def _play(learner: ClientLearner, csv: Path, every: float | None, through: str |
     from hedgerow.deployment.own_file import OwnFile, play_file
 
     file = OwnFile(csv, learner.client.manifest, through)
+    for note in file.notes:
+        _say(f"note: {note}")
     if not play_file(learner, file, _print_now, every):
         _say(f"no more rows; start again from round {learner.round}")
 

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.options import Data, Debug, Json, prepare
+from hedgerow.cli.options import Data, Debug, Json, Models, columns_by_option, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json
 from hedgerow.cli.tables import from_cells
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.recorded.forecast_table import ForecastTable
-from hedgerow.environments.recorded.table import MissingColumn
 from hedgerow.studies.combine import combine as combine_table
 from hedgerow.studies.storage.place import check_new
 
@@ -26,6 +25,7 @@ def combine(
     target: Annotated[
         str, typer.Option("--target", help="The column of what came true. It is secret.")
     ] = "target",
+    models: Models = None,
     model: Annotated[
         str | None,
         typer.Option("--model", help="For a long file: the column with the name of the model."),
@@ -69,9 +69,9 @@ def combine(
 
     Example: hedgerow combine stations.csv --client station --round date --target measured
 
-    All other columns are forecasts of models; empty cells are gaps. The file is played as a game:
-    in every round clients use a weighted average of the forecasts, and answer one bit about the
-    target. This is a simulation; real data need a deployment (docs/deploy.md).
+    All other columns are forecasts of models, or those of --models; empty cells are gaps. The file
+    is played as a game: in every round clients use a weighted average of the forecasts, and answer
+    one bit about the target. This is a simulation; real data need a deployment (docs/deploy.md).
     """
     prepare(data=data)
     if out is not None:
@@ -82,10 +82,8 @@ def combine(
     columns |= {"model": model, "forecast": forecast, "scale": _number_or_name(scale)}
     choices: dict[str, Any] = {"loss": loss, "quantile": quantile, "cut_off": cut_off}
     choices |= {"published": published}
-    try:
-        table = ForecastTable.read(file, **columns)
-    except MissingColumn as error:
-        raise InvalidValue(f"{error} On the command line: --{error.role} COLUMN.") from None
+    with columns_by_option():
+        table = ForecastTable.read(file, models=models and models.split(","), **columns)
     found = combine_table(table, epsilon=epsilon, late=late, seeds=seeds, **choices)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

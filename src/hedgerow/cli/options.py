@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +48,15 @@ Workers = Annotated[
     typer.Option("--workers", help="Number of processes. Default: all cores if that is faster."),
 ]
 
+Models = Annotated[
+    str | None,
+    typer.Option(
+        "--models",
+        metavar="NAME,NAME",
+        help="The columns with forecasts. Default: all that have no other role.",
+    ),
+]
+
 
 def prepare(
     plugins: list[str] | None = None, data: Path | None = None, workers: int | None = None
@@ -58,3 +69,14 @@ def prepare(
             raise InvalidValue(f"Expected --data {data} to be a folder.")
         os.environ[CHOSEN] = str(data.resolve())
     load_plugins(plugins or [])
+
+
+@contextmanager
+def columns_by_option() -> Iterator[None]:
+    """Errors about the columns of a file say which option names them."""
+    from hedgerow.environments.recorded.table import ColumnError
+
+    try:
+        yield
+    except ColumnError as error:
+        raise InvalidValue(f"{error.text} {error.option}".rstrip()) from None

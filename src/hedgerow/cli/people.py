@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.options import Debug, Json
+from hedgerow.cli.options import Debug, Json, columns_by_option
 from hedgerow.cli.output import OUT, print_json
-from hedgerow.core.errors import InvalidValue
 
 
 def people(
@@ -32,12 +31,9 @@ def people(
     protected: keep them on this machine.
     """
     from hedgerow.deployment.own_file import counted
-    from hedgerow.environments.recorded.table import MissingColumn
 
-    try:
+    with columns_by_option():
         found = counted(file, person, rounds)
-    except MissingColumn as error:
-        raise InvalidValue(f"{error} On the command line: --{error.role} COLUMN.") from None
     document = {
         "rows": found.rows,
         "people": found.people,

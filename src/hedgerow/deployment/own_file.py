@@ -27,7 +27,14 @@ from hedgerow.core.units import Person
 from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.combining import LARGEST_TARGET
 from hedgerow.environments.recorded.forecasts import check_loss, forecast_losses
-from hedgerow.environments.recorded.table import line, number_column, read_table, require_columns
+from hedgerow.environments.recorded.table import (
+    ColumnError,
+    coded,
+    line,
+    number_column,
+    read_table,
+    require_columns,
+)
 from hedgerow.studies.typed import typed
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from hedgerow.deployment.manifest import Manifest
 
 SHOWN = frozenset({Feature.ABSENT_CLIENTS, Feature.SOME_REPORT, Feature.SLEEPING_EXPERTS})
+SAME = "Rename the column: the study says what it is called in the files of all clients."
 KINDS = (".csv", ".gz", ".parquet", ".pq")
 LONGEST_FORECASTS = 2.0**20
 COMBINED = (
@@ -228,6 +236,7 @@ class OwnFile:
 
     def read(self) -> None:
         """Read all files; a missing column, a text or a second row of a round is refused."""
+        self.notes: tuple[str, ...] = ()
         rows: dict[str, Row] = {}
         several: dict[str, list[Row]] = {}
         for file in files_at(self.path):
@@ -247,10 +256,14 @@ class OwnFile:
         roles |= {} if form.target is None else {"target": form.target}
         roles |= {"scale": form.scale} if isinstance(form.scale, str) else {}
         roles |= {} if form.person is None else {"person": form.person}
-        require_columns(table, roles, file, self.names)
+        try:
+            require_columns(table, roles, file, self.names)
+        except ColumnError as error:
+            raise InvalidValue(f"{error.text} {SAME}") from None
         given = np.stack([number_column(table, name, file) for name in self.names], axis=-1)
         rounds = [_text(one) for one in table[form.round].tolist()]
         target = None if form.target is None else number_column(table, form.target, file)
+        self.notes += () if target is None else coded(target)
         scale = np.full(len(given), 1.0 if isinstance(form.scale, str) else form.scale)
         if isinstance(form.scale, str):
             scale = number_column(table, form.scale, file)

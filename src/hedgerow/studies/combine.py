@@ -23,6 +23,7 @@ from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.combining import CombinedLoss, Combining
 from hedgerow.environments.recorded.forecast_table import ForecastTable
+from hedgerow.environments.recorded.table import coded
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.statistics import Estimate
@@ -224,6 +225,7 @@ def _notes(game: Combining) -> tuple[str, ...]:
             notes.append(
                 f"{name} repeats the last target, so it shows a secret: NO_CARRY_OVER does not hold"
             )
+    notes += coded(table.targets)
     gaps = int((~table.awake & table.present[..., None]).sum())
     if gaps:
         notes.append(f"{gaps:,} missing forecasts count as the median of the others")

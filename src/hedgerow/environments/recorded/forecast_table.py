@@ -23,10 +23,11 @@ from hedgerow.environments.recorded.table import (
     Frame,
     Grid,
     Source,
+    finite_column,
+    forecasters,
     is_frame,
     is_missing,
     line,
-    number_column,
     read_table,
     require_columns,
 )
@@ -190,13 +191,15 @@ class ForecastTable:
         for name in names:
             if name in roles.values():
                 raise InvalidValue(f"Expected models={name!r} to have no other role.")
+        advice = {} if models or model is not None else forecasters(table, roles)
         if not len(table[round]):
             raise InvalidValue(f"Expected at least one row in {file}.")
         found, when = round_column(table[round], round, file)
         grid = Grid.of(found, when, table[client], file, "absent")
         wide = grid.spread(
             np.stack(
-                [_finite(table, name, file) for name in (*names, *list(roles.values())[2:])],
+                [finite_column(table, name, file, **advice) for name in names]
+                + [finite_column(table, name, file) for name in list(roles.values())[2:]],
                 axis=-1,
             )
         )
@@ -225,15 +228,6 @@ def _text(when: Any) -> str:
     return text.partition("T")[0] if text.endswith(("T00:00:00", "T00:00:00.000000")) else text
 
 
-def _finite(table: dict[str, Any], name: str, path: Source) -> Array:
-    column = number_column(table, name, path)
-    infinite = np.flatnonzero(np.isinf(column))
-    if len(infinite):
-        where = line(int(infinite[0]), path)
-        raise InvalidValue(f"Expected finite numbers ({where}, {name!r} of {path}).")
-    return column
-
-
 def _widened(
     table: dict[str, Any], roles: dict[str, str], model: str, forecast: str, path: Source
 ) -> dict[str, Any]:
@@ -257,7 +251,7 @@ def _widened(
             "the same round and client. Keep one."
         )
     for column in list(roles.values())[2:]:
-        values = _finite(table, column, path)
+        values = finite_column(table, column, path)
         other = ~((values == values[first][at]) | (np.isnan(values) & np.isnan(values[first][at])))
         if other.any():
             where = line(int(other.argmax()), path).capitalize()
@@ -266,7 +260,7 @@ def _widened(
                 "client. Every round and client has one."
             )
     wide = np.full(len(first) * len(names), np.nan)
-    wide[place] = _finite(table, forecast, path)
+    wide[place] = finite_column(table, forecast, path)
     kept = {column: table[column][first] for column in roles.values()}
     taken = [name for name in names if name in kept]
     if taken:

@@ -28,12 +28,13 @@ from hedgerow.environments.recorded.table import (
     Grid,
     Missing,
     Source,
+    coded,
     dates_in,
+    finite_column,
+    forecasters,
     is_frame,
     is_missing,
-    line,
     no_round,
-    number_column,
     read_table,
     refuse_gap,
     require_columns,
@@ -43,7 +44,6 @@ from hedgerow.environments.recorded.table import (
 
 Loss = Literal["absolute", "squared", "pinball", "zero_one"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
-CODES = (-99.0, -999.0, -9999.0)  # that often stand for missing values
 
 
 def forecast_losses(
@@ -236,13 +236,8 @@ class Forecasts(Recording):
 
     def notes(self) -> tuple[str, ...]:
         """Say how many errors were clipped, and how many targets look like a code for a gap."""
-        coded = tuple(
-            f"{count:,} targets are {code:g}, which often means that a value is missing: leave "
-            "such cells empty"
-            for code, count in self._read.coded.items()
-        )
         if not self.clipped or self.largest_error is None:
-            return coded
+            return self._read.coded
         gaps = self.gaps
         there = np.ones(self.losses.shape, bool) if gaps.awake is None else gaps.awake.copy()
         if gaps.present is not None:
@@ -251,7 +246,7 @@ class Forecasts(Recording):
         larger = "is" if self.clipped == 1 else "are"
         counts = "counts" if self.clipped == 1 else "count"
         clipped = f"{count} forecast errors {larger} larger than {most} and {counts} as {most}"
-        return (clipped, *coded)
+        return (clipped, *self._read.coded)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep only the choices: worker processes read the file themselves."""
@@ -266,7 +261,7 @@ class _Read:
     clients: tuple[str, ...]
     clipped: int
     rivals: dict[str, Array]
-    coded: dict[float, int]
+    coded: tuple[str, ...]
 
 
 def _read(choices: Forecasts, path: Source) -> _Read:
@@ -283,14 +278,9 @@ def _read(choices: Forecasts, path: Source) -> _Read:
         raise InvalidValue(f"Expected at least one row in {path}.")
     rounds, when = round_column(table[choices.round], choices.round, path)
     grid = Grid.of(rounds, when, table[choices.client], path, choices.missing)
-    fit = [
-        name
-        for name, column in table.items()
-        if name not in roles.values() and column.dtype.kind in "iuf"
-    ]
-    advice = "" if choices.experts else f" Name the columns with forecasts: experts = {fit}."
+    advice = {} if choices.experts else forecasters(table, roles)
     columns = {
-        name: _column(table, name, choices.loss, path, advice if name in names else "")
+        name: _column(table, name, choices.loss, path, advice if name in names else {})
         for name in (*names, choices.target)
     }
     losses, clipped = forecast_losses(
@@ -321,10 +311,8 @@ def _read(choices: Forecasts, path: Source) -> _Read:
             )
             spread = grid.spread(np.where(there, lost, np.nan))[..., 0]
             rivals[name] = np.nan_to_num(spread)
-    came = columns[choices.target]
-    coded = {} if choices.loss == "zero_one" else {c: int((came == c).sum()) for c in CODES}
-    found = {code: count for code, count in coded.items() if count}
-    return _Read(round_to_lattice(values), gaps, names, grid.client_names, clipped, rivals, found)
+    seen = () if choices.loss == "zero_one" else coded(columns[choices.target])
+    return _Read(round_to_lattice(values), gaps, names, grid.client_names, clipped, rivals, seen)
 
 
 def round_column(column: np.ndarray, name: str, path: Source) -> tuple[np.ndarray, np.ndarray]:
@@ -338,15 +326,12 @@ def round_column(column: np.ndarray, name: str, path: Source) -> tuple[np.ndarra
     return np.unique(column if dates is None else dates, return_inverse=True)
 
 
-def _column(table: dict[str, Any], name: str, loss: Loss, path: Source, advice: str) -> np.ndarray:
+def _column(
+    table: dict[str, Any], name: str, loss: Loss, path: Source, advice: dict[str, str]
+) -> np.ndarray:
     if loss == "zero_one":
         return table[name].astype(object)
-    column = number_column(table, name, path, advice)
-    infinite = np.flatnonzero(np.isinf(column))
-    if len(infinite):
-        where = line(int(infinite[0]), path)
-        raise InvalidValue(f"Expected finite numbers ({where}, {name!r} of {path}).")
-    return column
+    return finite_column(table, name, path, **advice)
 
 
 def _refuse_gaps(

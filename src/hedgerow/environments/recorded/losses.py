@@ -311,7 +311,7 @@ def read_losses(
     grid = Grid.of(rounds, which, table[who], path, missing)
     wide = np.empty((len(which), len(experts)))
     for i, name in enumerate(experts):
-        column = number_column(table, name, path, f" All columns but {when} and {who} are experts.")
+        column = number_column(table, name, path, f"All columns but {when} and {who} are experts.")
         good = (column >= 0) & (column <= 1)
         bad = np.flatnonzero(~good if missing is None else ~(good | np.isnan(column)))
         if len(bad):

@@ -32,6 +32,7 @@ ALL = (
     "Every algorithm here needs the losses of all experts, also of those that were not followed. "
     "If only the outcome of the followed one is known, there is nothing to compare."
 )
+CODES = (-99.0, -999.0, -9999.0)  # that often stand for missing values
 DECLARE = 'For gaps, declare missing = "absent".'
 
 
@@ -213,12 +214,38 @@ def unreadable(path: Source, error: Exception) -> HedgerowError:
     )
 
 
-class MissingColumn(InvalidValue):
-    """A file lacks the column that a parameter names."""
+class ColumnError(InvalidValue):
+    """A column is missing or has text in it.
 
-    def __init__(self, text: str, role: str) -> None:
-        super().__init__(text)
-        self.role = role
+    `text` says what is wrong, `hint` what to do in Python or in a study file, and `option` what to
+    do on the command line.
+    """
+
+    def __init__(self, text: str, hint: str = "", option: str = "") -> None:
+        super().__init__(f"{text} {hint}".rstrip())
+        self.text, self.option = text, option
+
+
+def forecasters(table: dict[str, Any], roles: dict[str, str]) -> dict[str, str]:
+    """What to do about a column of text among those of forecasts: `hint` and `option`."""
+    fit = [name for name in table if name not in roles.values() and table[name].dtype.kind in "iuf"]
+    say = "Name the columns with forecasts:"
+    return {"hint": f"{say} experts = {fit}.", "option": f"{say} --models {','.join(fit)}"}
+
+
+def coded(targets: Array) -> tuple[str, ...]:
+    """Say how many targets look like a code for a gap.
+
+    >>> coded(np.array([1.0, -999.0, -999.0]))
+    ('2 targets are -999, which often means that a value is missing: leave such cells empty',)
+    """
+    counts = {code: int((targets == code).sum()) for code in CODES}
+    return tuple(
+        f"{count:,} {'target is' if count == 1 else 'targets are'} {code:g}, which often means "
+        "that a value is missing: leave such cells empty"
+        for code, count in counts.items()
+        if count
+    )
 
 
 def require_columns(
@@ -236,11 +263,15 @@ def require_columns(
     found = f"in {path}{commas}, found {headings(table)}"
     for role, column in roles.items():
         if column not in table:
-            rename = f'Rename a column, or name it with {role} = "..."'
-            raise MissingColumn(f"Expected a column {column!r} {found}. {rename}.", role)
+            rename = "Rename a column, or name it with"
+            raise ColumnError(
+                f"Expected a column {column!r} {found}.",
+                f'{rename} {role} = "...".',
+                f"{rename} --{role} COLUMN.",
+            )
     for column in others:
         if column not in table:
-            raise InvalidValue(f"Expected a column {column!r} {found}.")
+            raise ColumnError(f"Expected a column {column!r} {found}.")
 
 
 def headings(table: dict[str, Any]) -> str:
@@ -296,16 +327,32 @@ def refuse_gap(row: int, name: str, path: Source) -> NoReturn:
     raise InvalidValue(f"{where} of {path} has no value in column {name!r}. {DECLARE}")
 
 
-def number_column(table: dict[str, Any], name: str, path: Source, advice: str = "") -> Array:
+def number_column(
+    table: dict[str, Any], name: str, path: Source, hint: str = "", option: str = ""
+) -> Array:
     """Return a column of numbers, NaN for empty cells; name the line of the first text."""
     column = table[name]
     if column.dtype.kind not in "biuf":
         wrong = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
-        raise InvalidValue(
+        raise ColumnError(
             f"Expected numbers in column {name!r} of {path}, got {_kind(column[wrong])} in "
-            f"{line(wrong, path)}.{advice}"
+            f"{line(wrong, path)}.",
+            hint,
+            option,
         )
     return column.astype(np.float64)
+
+
+def finite_column(
+    table: dict[str, Any], name: str, path: Source, hint: str = "", option: str = ""
+) -> Array:
+    """Return a column of finite numbers, NaN for empty cells."""
+    column = number_column(table, name, path, hint, option)
+    infinite = np.flatnonzero(np.isinf(column))
+    if len(infinite):
+        where = line(int(infinite[0]), path)
+        raise InvalidValue(f"Expected finite numbers ({where}, {name!r} of {path}).")
+    return column
 
 
 def _kind(value: object) -> str:

@@ -142,6 +142,8 @@ class Ranking:
     sharing
         From how many clients on sharing beats learning alone; None with losses that do not follow
         one law.
+    notes
+        What is striking about the user's data.
 
     Examples
     --------
@@ -159,6 +161,7 @@ class Ranking:
     left_out: Mapping[str, str]
     looked: bool
     sharing: BreakEven | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> Ranked:
@@ -213,6 +216,7 @@ class Ranking:
         if worse and len(worse) < len(self.private):
             found.append(f"Not clearly better than a random expert: {'; '.join(worse)}.")
         found += [f"Left out: {label}: {why}" for label, why in self.left_out.items()]
+        found += [f"Note: {note}." for note in self.notes]
         found += [] if self.sharing is None else [self.sharing.words()]
         return [*found, ANYWAY, *([LOOKED] if self.looked else [])]
 
@@ -402,12 +406,12 @@ def choose(
         for row in _ranked(entrants, games, measured, guesses)
     ]
     least = nan if not usual or known == UNKNOWN.id else unavoidable(known, setting, epsilon, delta)
-    private = tuple(row for row in rows if row.trust is not None)
-    shown = tuple(row for row in rows if row.trust is None)
+    private, shown = (tuple(r for r in rows if (r.trust is None) is none) for none in (False, True))
     one_law = usual and known != REACTING and setting.experts > 1
     affordable = allowed(epsilon, delta, trust)
     sharing = break_even(setting.experts, setting.rounds, affordable) if one_law else None
-    return Ranking(setting, question, private, shown, least, left_out, OWN in games, sharing)
+    noted = games[OWN].notes() if OWN in games else ()
+    return Ranking(setting, question, private, shown, least, left_out, OWN in games, sharing, noted)
 
 
 def _check(trust: str, gaps: float) -> None:
