@@ -35,10 +35,10 @@ from hedgerow.algorithms.watch.block_selection import BlockSelection
 from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.combination import Combination
 from hedgerow.core.convex import AbsoluteError
+from hedgerow.core.lattice import by_numpy
 from hedgerow.core.noise import CHUNK, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.replay import Replay
-from hedgerow.core.sums import by_numpy
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import UniformLosses

@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from hedgerow.evaluation.plots.canvas import COLOURS, plain
-from hedgerow.evaluation.plots.roles import PALETTES, Role
+from hedgerow.evaluation.plots.canvas import COLOURS, PALETTES, Role, plain
 from hedgerow.evaluation.statistics import Estimate
 
 REACH = 3.0  # bars are shown up to this factor beyond the outermost means

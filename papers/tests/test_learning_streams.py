@@ -13,7 +13,7 @@ from scipy.stats import binomtest, kstest
 import hedgerow as hr
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.plays import Plays
+from hedgerow.core.transcript import Plays
 from hedgerow.environments.drawn.examples import CHUNK
 from hedgerow.environments.measures import Accuracy, TestAccuracy, TestLoss
 from hedgerow.evaluation.best_point import best_point

@@ -21,8 +21,7 @@ from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import NoNoise
-from hedgerow.core.plays import Plays
-from hedgerow.core.transcript import Everything
+from hedgerow.core.transcript import Everything, Plays
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.running_sums.buffered import BufferedToeplitz
 from hedgerow.running_sums.kinds import factorise

@@ -18,8 +18,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.counted import lanes_of_row, words
 from hedgerow.core.extras import need_jax
 from hedgerow.core.noise import COUNTED, NoNoise, SeededNoise
-from hedgerow.core.plays import charges
-from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.transcript import Everything, Sink, charges
 from hedgerow.engines.loop import Engine, WholeGame
 from hedgerow.engines.simulate import Player, make_engine, simulate_together
 from hedgerow.evaluation.recorder import Recorder

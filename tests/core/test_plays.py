@@ -14,8 +14,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.layout import LEAST_ROOM, Buffer
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import decode, encode
-from hedgerow.core.plays import Plays, charges
-from hedgerow.core.transcript import Digest
+from hedgerow.core.transcript import Digest, Plays, charges
 
 EMPTY = Block(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)))
 

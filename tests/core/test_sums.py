@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core import sums
+from hedgerow.core import lattice
 from hedgerow.core.block import Block, check
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.lattice import round_to_lattice, sum_rows, sum_unit_rows
 from hedgerow.core.setting import Setting
-from hedgerow.core.sums import sum_rows, sum_unit_rows
 from hedgerow.evaluation.recorder import Recorder
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
-COMPILED = sums.load()
+COMPILED = lattice.load_compiled()
 needs_compiled = pytest.mark.skipif(COMPILED is None, reason="no compiled sums here")
 ODD = (np.nan, -np.nan, np.inf, -np.inf, -0.0, -1e-300, np.nextafter(1.0, 2.0), 5e-324, 2.0, -1.0)
 
@@ -49,7 +48,7 @@ def _both(
 ) -> tuple[np.ndarray, np.ndarray]:
     found = []
     for module in (COMPILED, None):
-        monkeypatch.setattr(sums, "compiled", module)
+        monkeypatch.setattr(lattice, "compiled", module)
         out = np.full((len(starts), *rows.shape[1:]), np.nan)
         with np.errstate(invalid="ignore"):
             sum_rows(rows, starts, stops, out, first)
@@ -176,7 +175,7 @@ def test_a_checked_block_is_the_same_without_compiled_code(seed: int, odd: float
     setting, found = Setting(clients, experts, rounds), list[Any]()
     with pytest.MonkeyPatch.context() as patch:
         for module in (COMPILED, None):
-            patch.setattr(sums, "compiled", module)
+            patch.setattr(lattice, "compiled", module)
             try:
                 block = check(Block.of(losses), setting, 0, rounds, marks)
                 assert block.grains is not None
@@ -211,7 +210,7 @@ def test_games_are_the_same_without_compiled_code(
     environment = hr.Realizable(clients=3, experts=20, horizon=3000)
     algorithm, found = ALGORITHMS[name]().build(environment.setting), list[Any]()
     for module in (COMPILED, None):
-        monkeypatch.setattr(sums, "compiled", module)
+        monkeypatch.setattr(lattice, "compiled", module)
         recorder = Recorder(environment.setting)
         counters = hr.simulate(algorithm, environment, 1, sinks=[recorder], block_rounds=700)
         result = recorder.result("", 1, counters)
@@ -220,12 +219,12 @@ def test_games_are_the_same_without_compiled_code(
 
 
 def test_both_ways_can_be_compared() -> None:
-    before, worth = sums.compiled, sums.few()
-    with sums.by_numpy():
-        assert sums.compiled is None
-    assert (sums.compiled, sums.few()) == (before, worth)
+    before, worth = lattice.compiled, lattice.few()
+    with lattice.by_numpy():
+        assert lattice.compiled is None
+    assert (lattice.compiled, lattice.few()) == (before, worth)
 
 
 def test_a_variable_turns_compiled_code_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_COMPILED", "0")
-    assert sums.load() is None
+    assert lattice.load_compiled() is None

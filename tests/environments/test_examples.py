@@ -11,7 +11,7 @@ from scipy.stats import binomtest, kstest
 import hedgerow as hr
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.plays import Plays
+from hedgerow.core.transcript import Plays
 from hedgerow.environments.drawn.examples import CHUNK
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, Gain, measures_of

@@ -27,10 +27,9 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.people import who_came
-from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
+from hedgerow.core.transcript import Everything, Plays
 from hedgerow.core.units import Event
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli, UniformLosses

@@ -16,9 +16,8 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block, check
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Family, Linear
-from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Counters, Everything, Traffic
+from hedgerow.core.transcript import Counters, Everything, Plays, Traffic
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.plots.over_time import plot_regret_over_time

@@ -15,10 +15,9 @@ from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice, to_units
 from hedgerow.core.losses import Family, Gains
-from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Claims
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Counters, Traffic
+from hedgerow.core.transcript import Counters, Plays, Traffic
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies import run as module

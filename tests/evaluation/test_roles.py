@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 import hedgerow as hr
 from hedgerow.cli.run import guarantees
 from hedgerow.cli.tables import new_table
+from hedgerow.evaluation.plots.canvas import PALETTES, Role, coloured, legend, role_of
 from hedgerow.evaluation.plots.comparison import plot_comparison
-from hedgerow.evaluation.plots.roles import PALETTES, Role, coloured, legend, role_of
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.gao2024.fed_svt import FedSVT

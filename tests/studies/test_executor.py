@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.studies import executors
+from hedgerow.studies import workers
 from hedgerow.studies.run import run_study
 
 GAME = hr.Realizable(clients=3, experts=4, horizon=40)
@@ -98,7 +98,7 @@ def _kill(pid: int) -> None:
 
 
 def test_the_study_is_sent_to_a_cluster_once() -> None:
-    class Counting(executors.Cluster):
+    class Counting(workers.Cluster):
         def __init__(self) -> None:
             self.kept, self.sizes = list[bytes](), list[int]()
 

@@ -11,11 +11,10 @@ from hedgerow.core.block import Side
 from hedgerow.core.certificate import Certificate, Channel, Observer
 from hedgerow.core.games import Games
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
+from hedgerow.core.transcript import Everything, Plays
 from hedgerow.core.units import Client, Person, Unit
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.curves import GaussianDP

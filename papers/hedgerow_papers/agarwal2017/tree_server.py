@@ -26,11 +26,11 @@ from hedgerow.core.lattice import (
     exact_scales,
     from_units,
     round_to_lattice,
+    sum_rows,
     to_units,
 )
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState
-from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 from hedgerow.running_sums.filters import FilterState
 from hedgerow.running_sums.lattice import LatticeEncoder

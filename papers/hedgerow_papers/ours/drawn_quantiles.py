@@ -14,8 +14,8 @@ from hedgerow.core.convex import AbsoluteError, Huber, Pinball
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
-from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Plays
 from hedgerow.core.validate import one_of
 from hedgerow.environments.drawn.examples import CHUNK, Chunked
 from hedgerow.environments.drawn.generated import generator

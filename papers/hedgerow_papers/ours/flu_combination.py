@@ -18,8 +18,8 @@ from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
-from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Plays
 from hedgerow.core.validate import at_least, one_of
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.recorded.combining import LARGEST_TARGET, Combining

@@ -12,7 +12,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
 from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
-from hedgerow.core.plays import Plays, charges
+from hedgerow.core.transcript import Plays, charges
 from hedgerow.evaluation.best_point import best_point
 
 TOLERANCE = 1e-4  # of the least mean charge of a round

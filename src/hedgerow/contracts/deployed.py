@@ -23,7 +23,7 @@ from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.deployment.closing import ClosingRule, rule_of
 from hedgerow.deployment.masks import Masked
-from hedgerow.engines.population import combine, stack
+from hedgerow.engines.loop import combine, stack
 
 NEVER = 10**9
 """The lateness of a client that does not come back."""

@@ -29,7 +29,7 @@ from hedgerow.core.messages import InvalidMessage, decode, encode
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.transcript import Everything
 from hedgerow.deployment.masks import Masked
-from hedgerow.engines.population import combine, observe, stack
+from hedgerow.engines.loop import combine, observe, stack
 from hedgerow.privacy.mechanisms.additive import GaussianShare
 
 GAMES = 80

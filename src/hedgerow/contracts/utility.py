@@ -15,9 +15,8 @@ from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
 from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoNoise
-from hedgerow.core.plays import Plays, charges
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
-from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.transcript import Everything, Plays, Sink, charges
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.realizable import Realizable, Rotating

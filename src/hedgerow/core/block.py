@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array, Units, require_lattice, round_to_lattice, to_units
+from hedgerow.core.lattice import (
+    Array,
+    Units,
+    few,
+    require_lattice,
+    round_to_lattice,
+    sum_rows,
+    sum_unit_rows,
+    to_units,
+)
 from hedgerow.core.losses import Linear
-from hedgerow.core.plays import Plays
 from hedgerow.core.setting import LOSSES, Setting
-from hedgerow.core.sums import few, sum_rows, sum_unit_rows
+
+if TYPE_CHECKING:
+    from hedgerow.core.transcript import Plays
 
 ABSENT = -1  # the play of an absent client
 CACHE_ELEMENTS = 2**16

@@ -11,8 +11,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
-from hedgerow.core.plays import Plays
-from hedgerow.core.transcript import Sink
+from hedgerow.core.transcript import Plays, Sink
 
 
 class Measure(Sink, ABC):

@@ -38,10 +38,10 @@ from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.messages import field_names
 from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
-from hedgerow.core.plays import Plays
 from hedgerow.core.protecting import protecting
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Plays
 from hedgerow.core.unit_text import parse_unit
 from hedgerow.core.units import Event, Unit
 

@@ -40,7 +40,7 @@ from hedgerow.deployment.receipts import NOT_COUNTED, root_of
 from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.roster import Change, Roster
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
-from hedgerow.engines.population import observe
+from hedgerow.engines.loop import observe
 
 NEW = 0
 """In `Game.behind`: this client got its seat later, and begins with the server's newest answer."""

@@ -24,9 +24,8 @@ from hedgerow.core.environment import Environment, numbered
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.extras import needs
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.plays import Plays
 from hedgerow.core.setting import LOSSES
-from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.transcript import Everything, Plays, Sink
 from hedgerow.deployment.account import EVENT, Account, shown_unit
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.client_ledger import ClientLedger

@@ -35,7 +35,7 @@ from hedgerow.deployment.roster import OUT, Change
 from hedgerow.deployment.server_ledger import BOX, FILE, KEY, SCHEMA, ServerLedger, public_keys
 from hedgerow.deployment.sums import Sums
 from hedgerow.deployment.wire import Code, Refused, refuse
-from hedgerow.engines.population import combine, stack
+from hedgerow.engines.loop import combine, stack
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

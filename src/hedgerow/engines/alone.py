@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.plays import Plays
-from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.transcript import Everything, Plays, Sink
 from hedgerow.engines.loop import Engine, WholeGame
 
 

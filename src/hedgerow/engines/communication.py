@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.noise import NoNoise
 from hedgerow.core.protocol import Algorithm
-from hedgerow.engines.population import Batched, combine
+from hedgerow.engines.loop import Batched, combine
 from hedgerow.engines.simulate import counters_of
 
 MOST = 2000  # exchanges that are counted one by one

@@ -15,10 +15,9 @@ from hedgerow.core.block import Block, check
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
-from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Counters, Sink, Traffic
+from hedgerow.core.transcript import Counters, Plays, Sink, Traffic
 from hedgerow.core.unit_order import covers
 from hedgerow.core.units import Example
 from hedgerow.core.validate import at_least

@@ -15,8 +15,8 @@ from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import AtMarks, Measure
-from hedgerow.core.plays import Plays, charges
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.transcript import Plays, charges
 
 PART = 100  # test examples that a model classifies at a time: few, to stay in a CPU's cache
 

@@ -18,9 +18,8 @@ from hedgerow.core.combination import Combination
 from hedgerow.core.environment import Environment, numbered
 from hedgerow.core.lattice import Array, Units, from_units
 from hedgerow.core.losses import Family, common_plays
-from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Sink
+from hedgerow.core.transcript import Plays, Sink
 
 MOST_COUNTS = 2**22  # of players times experts that are counted one by one
 MOST_WEIGHTS = 1000  # of a model whose features have names

@@ -41,9 +41,8 @@ from hedgerow.core.lattice import (
     to_units,
 )
 from hedgerow.core.losses import Family, common_plays
-from hedgerow.core.plays import Plays, charges
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Counters, Sink
+from hedgerow.core.transcript import Counters, Plays, Sink, charges
 from hedgerow.evaluation.best_point import BestPoint, best_point
 from hedgerow.evaluation.best_sequence import BestSequence
 from hedgerow.evaluation.following import Following

@@ -34,10 +34,16 @@ from hedgerow.environments.recorded.table import is_frame
 from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
-from hedgerow.studies.executors import PROCESSES, opened
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
-from hedgerow.studies.workers import WorkerEnded, needs_main, run_in_executor, run_in_processes
+from hedgerow.studies.workers import (
+    PROCESSES,
+    WorkerEnded,
+    needs_main,
+    opened,
+    run_in_executor,
+    run_in_processes,
+)
 
 SHARES = 8  # parts of the seeds for an executor of any size; seeds that a device plays at once
 WORTH_PROCESSES = 4.0  # seconds of work that are left: starting processes costs about one
@@ -266,13 +272,14 @@ def _played_here(
     The time that is left is estimated from the tasks that were played. What only the script itself
     defines is played here, because workers would have to run the script again.
     """
-    alone = cores == 1 or needs_main(elsewhere)
-    began = perf_counter()
+    alone, began = cores == 1, perf_counter()
     for done, task in enumerate(tasks, start=1):
         note(here(*task))
         left = len(tasks) - done
         if not alone and left > 1 and (perf_counter() - began) / done * left > WORTH_PROCESSES:
-            return tasks[done:]
+            alone = needs_main(elsewhere)
+            if not alone:
+                return tasks[done:]
     return []
 
 

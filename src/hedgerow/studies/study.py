@@ -384,8 +384,8 @@ class Study:
 
     def plot(self, path: str | Path, title: str | None = None) -> None:
         """Draw regret over time with 95 % bands into a PNG file."""
+        from hedgerow.evaluation.plots.canvas import Role, role_of
         from hedgerow.evaluation.plots.over_time import plot_regret_over_time
-        from hedgerow.evaluation.plots.roles import Role, role_of
 
         note = f"mean over {self._seeds()}, band: 95 % confidence of the mean; {STAMP}"
         bounds = [self.config.environment_of(e).family.bounds for e in self.config.algorithms]

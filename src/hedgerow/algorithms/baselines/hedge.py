@@ -23,13 +23,12 @@ from hedgerow.algorithms.shared.totals import (
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import Array, from_units
+from hedgerow.core.lattice import Array, from_units, sum_rows
 from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.sums import sum_rows
 from hedgerow.core.validate import at_least, positive
 
 ZERO = 746  # exp(-746) and less are exactly 0 in floats

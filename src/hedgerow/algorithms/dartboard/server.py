@@ -18,12 +18,11 @@ from hedgerow.algorithms.shared.following import CurrentExpert, FollowerState
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import CACHE_ELEMENTS, Block
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, Units, from_units, sum_rows, to_units
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
-from hedgerow.core.sums import sum_rows
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 

@@ -16,7 +16,7 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family, Linear, Norm
 from hedgerow.core.measure import Measure
-from hedgerow.core.plays import Plays
+from hedgerow.core.transcript import Plays
 
 SEEN = 257  # scores at which a declared smoothness is compared with slopes
 TARGETS = 33  # of each of two grids

@@ -19,7 +19,7 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
 from hedgerow.core.model import Model
-from hedgerow.core.plays import Plays
+from hedgerow.core.transcript import Plays
 
 SLACK = 1e-3  # relative: what the rounding errors of gradients may add
 EVERY = 8  # rounds from one look at the declared constants to the next

@@ -37,8 +37,8 @@ from hedgerow.core.extras import need_jax
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.model import Model
 from hedgerow.core.noise import COUNTED, SeededNoise, stream_name
-from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Trace
+from hedgerow.core.transcript import Plays
 from hedgerow.running_sums.filters import HistoryFilter
 
 MATRIX = 2**11  # rounds of which an accelerator decodes all noise by one product, if it is few:

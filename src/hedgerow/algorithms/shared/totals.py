@@ -12,7 +12,7 @@ from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array, from_units, round_to_lattice, to_units
+from hedgerow.core.lattice import Array, from_units, round_to_lattice, sum_rows, to_units
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.limits import Allowed, Numbers, Planned, Range
 from hedgerow.core.losses import Gains
@@ -20,7 +20,6 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
-from hedgerow.core.sums import sum_rows
 
 MOST_TOTAL = 2.0**62  # lattice units
 

@@ -21,16 +21,15 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.algorithms.sparse_vector.regret_test import RegretTest
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, Units, from_units, sum_rows, to_units
 from hedgerow.core.layout import Extended, UnitRows
 from hedgerow.core.limits import LONGEST_BATCH, Allowed, Between
 from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
-from hedgerow.core.sums import sum_rows
+from hedgerow.core.transcript import Plays
 from hedgerow.privacy.mechanisms import NoisyMax
 
 CHANNELS = {

@@ -15,14 +15,16 @@ from scipy.special import stdtrit
 
 from hedgerow.evaluation.plots.canvas import (
     COLOURS,
+    Role,
     canvas,
+    coloured,
     footnote,
     head,
+    legend,
     plain,
     spread_labels,
     tidy,
 )
-from hedgerow.evaluation.plots.roles import Role, coloured, legend
 from hedgerow.evaluation.recorder import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
