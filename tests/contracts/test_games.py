@@ -36,7 +36,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.units import Client, Event, Person, Unit
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP, PureDP
-from support.broken import LeaksLate
+from support.broken import leaks_late
 from support.broken_games import BROKEN_GAMES, Compiled
 from support.honest import NoisySums
 from support.points import CLIP, Correlated, Correlating, Learning
@@ -308,10 +308,10 @@ def test_a_leak_above_a_large_total_is_seen_only_far_from_home(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neighbours in a tiny game do not show it, nor does another contract on the data."""
-    assert examine("nothing raw in a view", LeaksLate(where)).status == "broken"
+    assert examine("nothing raw in a view", leaks_late(where)).status == "broken"
     monkeypatch.setattr("hedgerow.contracts.views._far_apart", lambda spec, setting: "")
     for contract in ("nothing raw in a view", "sensitivities hold", "causal"):
-        assert examine(contract, LeaksLate(where)).status == "holds"
+        assert examine(contract, leaks_late(where)).status == "holds"
 
 
 def test_the_contract_says_which_range_was_tried() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -35,41 +36,54 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.units import Client
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
-from hedgerow_papers.gao2024.fed_svt import FedSVT, total_cost
+from hedgerow_papers.gao2024.fed_svt import total_cost
 from support.broken_games import BROKEN_GAMES
 from support.honest import NoisySums
+from support.planted import Planted, certified, claiming, promising, shortcut
 from support.stopping import Stopping
 
 
-@dataclass(frozen=True)
-class Peeks(AlgorithmSpec):
+def peeks(honest: Algorithm) -> Algorithm:
     """Its fast path plays the best expert of the present round."""
 
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = FollowTheLeader().build(setting)
+    def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+        plays = block.losses.argmin(axis=2)
+        return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
+
+    return shortcut(honest, advance=advance)
+
+
+def moving(move: Callable[[np.ndarray, Any], np.ndarray]) -> Callable[[Algorithm], Algorithm]:
+    """Its fast path moves the honest plays of a block."""
+
+    def bug(honest: Algorithm) -> Algorithm:
+        inner = honest.shortcuts.advance
+        assert inner is not None
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
-            plays = block.losses.argmin(axis=2)
-            return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
+            after, trace = inner(run, block, source)
+            plays = move(np.asarray(trace.plays), block) % honest.setting.experts
+            return after, Trace(plays, trace.exchanges)
 
-        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
+        return shortcut(honest, advance=advance)
+
+    return bug
 
 
-@dataclass(frozen=True)
-class PeeksAhead(AlgorithmSpec):
+def ahead(plays: np.ndarray, block: Any) -> np.ndarray:
     """Obeys within a block but reads one round ahead of the exchange that is due."""
+    return np.concatenate([plays[1:], plays[-1:]])
 
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping(epsilon=50.0).build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
 
-        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
-            after, trace = server.advance(run, block, source)
-            plays = np.asarray(trace.plays)
-            return after, Trace(np.concatenate([plays[1:], plays[-1:]]), trace.exchanges)
+def noticing(plays: np.ndarray, block: Any) -> np.ndarray:
+    """Lets those who are present play differently where somebody is absent."""
+    return plays if block.present is None else plays + 1
 
-        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
+
+def telling(plays: np.ndarray, block: Any) -> np.ndarray:
+    """Plays another expert once a raw total is above 1000."""
+    large = block.losses.sum(axis=1).cumsum(axis=0).max(axis=-1) > 1000
+    return plays + large[:, None]
 
 
 @dataclass(frozen=True)
@@ -93,12 +107,17 @@ def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> 
     assert isinstance(old, Selector)
     values = {f.name: getattr(old, f.name) for f in fields(old)}
     server = kind(**{**values, **changes})
-    return replace(
-        algorithm,
-        server=server,
-        shortcuts=replace(algorithm.shortcuts, advance=server.advance),
-        claims=replace(algorithm.claims, log_likelihood=server.log_likelihood),
-    )
+    algorithm = shortcut(replace(algorithm, server=server), advance=server.advance)
+    return claiming(algorithm, log_likelihood=server.log_likelihood)
+
+
+def _selector(algorithm: Algorithm) -> Selector:
+    assert isinstance(algorithm.server, Selector)
+    return algorithm.server
+
+
+def served_by(kind: type[Selector]) -> Callable[[Algorithm], Algorithm]:
+    return partial(_with_server, kind=kind)
 
 
 @dataclass(frozen=True)
@@ -109,30 +128,15 @@ class Selfish(Follower):
         return np.argmin(state.losses, axis=-1), state
 
 
-@dataclass(frozen=True)
-class RawPlays(AlgorithmSpec):
+def raw_plays(honest: Algorithm) -> Algorithm:
     """Promises the public epsilon for plays that are a function of raw losses."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        built = Stopping(every=2).build(setting)
-        return replace(
-            built, client=Selfish(setting.experts), shortcuts=replace(built.shortcuts, advance=None)
-        )
+    return shortcut(replace(honest, client=Selfish(honest.setting.experts)), advance=None)
 
 
-@dataclass(frozen=True)
-class ForgedServerGuarantee(AlgorithmSpec):
+def forged_server_guarantee(honest: Algorithm) -> Algorithm:
     """Promises protection from the server, who is sent exact sums."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping().build(setting)
-        guarantees = tuple(
-            replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof)
-            if g.observer is Observer.SERVER
-            else g
-            for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    forged = {"curve": PureDP(0.1), "proof": honest.certificate.guarantee(Observer.PEER).proof}
+    return promising(honest, lambda g: replace(g, **forged) if g.observer is Observer.SERVER else g)
 
 
 @dataclass(frozen=True)
@@ -143,84 +147,50 @@ class AlwaysFails(AlgorithmSpec):
         raise ValueError("oops, a bug")
 
 
-@dataclass(frozen=True)
-class ForgetsField(AlgorithmSpec):
-    """Broadcasts the exact leader and leaves it out of the certificate."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping().build(setting)
-        channels = {
-            k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
-        }
-        forged = replace(
-            honest,
-            broadcasts=replace(honest.broadcasts, kind=Telling),
-            certificate=replace(honest.certificate, channels=channels),
-        )
-        return _with_server(forged, TellingSelector)
+def tells_leader(honest: Algorithm, **more: Channel) -> Algorithm:
+    """Broadcasts the exact leader, and leaves it out of the certificate unless more is given."""
+    channels = {
+        k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
+    }
+    forged = replace(
+        honest,
+        broadcasts=replace(honest.broadcasts, kind=Telling),
+        certificate=replace(honest.certificate, channels={**channels, **more}),
+    )
+    return _with_server(forged, TellingSelector)
 
 
-@dataclass(frozen=True)
-class TellsLeader(AlgorithmSpec):
-    """Broadcasts the exact leader and says that the guarantee covers it."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        forged = ForgetsField().build(setting)
-        channels = {**forged.certificate.channels, "Telling.best_so_far": Channel.BROADCASTS}
-        return replace(forged, certificate=replace(forged.certificate, channels=channels))
-
-
-@dataclass(frozen=True)
-class NarrowView(AlgorithmSpec):
+def narrow_view(honest: Algorithm) -> Algorithm:
     """Its guarantee for peers leaves out that they see the broadcasts."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping().build(setting)
-        guarantees = tuple(
-            replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts"))
-            if g.observer is Observer.PEER
-            else g
-            for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    return promising(
+        honest,
+        lambda g: (
+            replace(g, view=g.view - {Channel.BROADCASTS}) if g.observer is Observer.PEER else g
+        ),
+    )
 
 
-@dataclass(frozen=True)
-class HalfSensitivity(AlgorithmSpec):
+def selecting(honest: Algorithm, selection: Any, kind: type[Selector] = Selector) -> Algorithm:
+    """Selects with another mechanism, and names it in the certificate."""
+    named = certified(honest, mechanisms=(*honest.certificate.mechanisms[:2], selection))
+    return _with_server(named, kind, selection=selection)
+
+
+def half_sensitivity(honest: Algorithm) -> Algorithm:
     """Declares that one loss moves a score by 1/2 and scales its noise to that."""
-
-    epsilon: float = 1.0
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping(epsilon=self.epsilon).build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
-        selection = replace(server.selection, sensitivity=0.5)
-        certificate = replace(
-            honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection)
-        )
-        return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
+    return selecting(honest, replace(_selector(honest).selection, sensitivity=0.5))
 
 
-@dataclass(frozen=True)
-class HalfNoise(AlgorithmSpec):
+def half_noise(honest: Algorithm, which: str = "all") -> Algorithm:
     """Draws everything with half the noise its certificate is computed from."""
-
-    epsilon: float = 1.0
-    which: str = "all"
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping(epsilon=self.epsilon).build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
-        sparse, selection = server.sparse, server.selection
-        if self.which in ("all", "threshold"):
-            sparse = replace(sparse, threshold_scale=sparse.threshold_scale / 2)
-        if self.which in ("all", "query"):
-            sparse = replace(sparse, query_scale=sparse.query_scale / 2)
-        if self.which in ("all", "selection"):
-            selection = selection.scaled(0.5)
-        return _with_server(honest, Selector, sparse=sparse, selection=selection)
+    sparse, selection = _selector(honest).sparse, _selector(honest).selection
+    if which in ("all", "threshold"):
+        sparse = replace(sparse, threshold_scale=sparse.threshold_scale / 2)
+    if which in ("all", "query"):
+        sparse = replace(sparse, query_scale=sparse.query_scale / 2)
+    if which in ("all", "selection"):
+        selection = selection.scaled(0.5)
+    return _with_server(honest, Selector, sparse=sparse, selection=selection)
 
 
 @dataclass(frozen=True)
@@ -271,38 +241,11 @@ class OneMore(Selector):
         )
 
 
-@dataclass(frozen=True)
-class Variant(AlgorithmSpec):
-    """Fed-SVT with another server, audited on the same loud games."""
-
-    kind: Any
-    inner: FedSVT = field(default_factory=Stopping)
-
-    def audit_variants(self) -> tuple[Variant, ...]:
-        return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(self.inner.build(setting), self.kind)
-
-
-@dataclass(frozen=True)
-class Understated(AlgorithmSpec):
+def understated(honest: Algorithm) -> Algorithm:
     """Its certificate counts one selection only."""
-
-    inner: FedSVT = field(default_factory=Stopping)
-
-    def audit_variants(self) -> tuple[Understated, ...]:
-        return tuple(Understated(loud) for loud in self.inner.audit_variants())
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.inner.build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
-        less = total_cost(1, server.sparse, server.selection.epsilon)
-        guarantees = tuple(
-            replace(g, curve=less) if g.protects else g for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    server = _selector(honest)
+    less = total_cost(1, server.sparse, server.selection.epsilon)
+    return promising(honest, lambda g: replace(g, curve=less) if g.protects else g)
 
 
 @dataclass(frozen=True)
@@ -324,67 +267,25 @@ class HalfTheDelta:
         return self.curve.words()
 
 
-@dataclass(frozen=True)
-class SmallDelta(AlgorithmSpec):
+def small_delta(honest: Algorithm) -> Algorithm:
     """An approximate certificate whose largest log-ratio is right and whose delta is not."""
-
-    inner: FedSVT = field(default_factory=lambda: Stopping(delta=1e-3))
-
-    def audit_variants(self) -> tuple[SmallDelta, ...]:
-        return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.inner.build(setting)
-        guarantees = tuple(
-            replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g
-            for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    return promising(honest, lambda g: replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g)
 
 
-@dataclass(frozen=True)
-class NoLikelihood(AlgorithmSpec):
+def no_likelihood(honest: Algorithm) -> Algorithm:
     """Claims an epsilon that nothing can check."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        built = Stopping().build(setting)
-        return replace(built, claims=replace(built.claims, log_likelihood=None))
+    return claiming(honest, log_likelihood=None)
 
 
-@dataclass(frozen=True)
-class FreeLunch(AlgorithmSpec):
+def free_lunch(honest: Algorithm) -> Algorithm:
     """Follow the leader that claims to be perfectly private."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = FollowTheLeader().build(setting)
-        proof = Uniform().build(setting).certificate.guarantees[0].proof
-        guarantees = tuple(
-            replace(g, curve=PureDP(0.0), proof=proof) for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    proof = Uniform().build(honest.setting).certificate.guarantees[0].proof
+    return promising(honest, lambda g: replace(g, curve=PureDP(0.0), proof=proof))
 
 
-@dataclass(frozen=True)
-class OtherMessage(AlgorithmSpec):
-    """Sends another message than it declares."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(Stopping().build(setting), TellingSelector)
-
-
-@dataclass(frozen=True)
-class LyingMechanism(AlgorithmSpec):
-    epsilon: float = 1.0
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping(epsilon=self.epsilon).build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
-        selection = QuietSelection("selection", server.selection.epsilon)
-        certificate = replace(
-            honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection)
-        )
-        return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
+def lying_mechanism(honest: Algorithm) -> Algorithm:
+    """Selects with a mechanism that states one law and samples another."""
+    return selecting(honest, QuietSelection("selection", _selector(honest).selection.epsilon))
 
 
 @dataclass(frozen=True)
@@ -403,23 +304,10 @@ class BareSelector(Selector):
         return self.message(state), state
 
 
-@dataclass(frozen=True)
-class BypassesMechanism(AlgorithmSpec):
-    epsilon: float = 1.0
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(Stopping(epsilon=self.epsilon).build(setting), BareSelector)
-
-
-@dataclass(frozen=True)
-class ClaimsWithoutMechanism(AlgorithmSpec):
+def claims_without_mechanism(honest: Algorithm) -> Algorithm:
     """Follow the leader with a certificate from nowhere."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = FollowTheLeader().build(setting)
-        guarantees = tuple(replace(g, curve=PureDP(1.0)) for g in honest.certificate.guarantees)
-        assert all(isinstance(g.curve, NoGuarantee) for g in honest.certificate.guarantees)
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    assert all(isinstance(g.curve, NoGuarantee) for g in honest.certificate.guarantees)
+    return promising(honest, lambda g: replace(g, curve=PureDP(1.0)))
 
 
 @dataclass(frozen=True)
@@ -431,12 +319,6 @@ class RoundDependent(Leader):
     ) -> tuple[np.ndarray, AdderState]:
         plays, state = super().play(state, context, noise)
         return (plays + len(noise.batch)) % self.experts, state
-
-
-@dataclass(frozen=True)
-class EngineDependent(AlgorithmSpec):
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), client=RoundDependent(setting.experts))
 
 
 @dataclass(frozen=True)
@@ -456,19 +338,10 @@ class BlockDependent(AlgorithmSpec):
         )
 
 
-@dataclass(frozen=True)
-class FollowsAnother(AlgorithmSpec):
+def follows_another(honest: Algorithm) -> Algorithm:
     """Says that everybody plays the next expert to the one that is played."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        built = Stopping().build(setting)
-        return replace(
-            built,
-            shortcuts=replace(
-                built.shortcuts,
-                common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
-            ),
-        )
+    experts = honest.setting.experts
+    return shortcut(honest, common_play=lambda broadcast: (broadcast.expert + 1) % experts)
 
 
 @dataclass(frozen=True)
@@ -486,28 +359,12 @@ class MemorySummer(Summing):
 
 
 @dataclass(frozen=True)
-class Impure(AlgorithmSpec):
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(
-            FollowTheLeader().build(setting), server=MemorySummer(setting.experts, Schedule(1))
-        )
-
-
-@dataclass(frozen=True)
 class InPlaceSummer(Summing):
     """Adds into the state it was handed."""
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         state.totals[...] += uploads.losses
         return Totals(self.schedule.every, state.totals.copy()), state
-
-
-@dataclass(frozen=True)
-class Overwrites(AlgorithmSpec):
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(
-            FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, Schedule(1))
-        )
 
 
 class _Leftover:
@@ -532,14 +389,6 @@ class OpaqueSummer(Summing):
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         broadcast, after = super().aggregate(state, uploads, noise)
         return broadcast, OpaqueState(after.totals, after.exchanges, state.extra)
-
-
-@dataclass(frozen=True)
-class Unsavable(AlgorithmSpec):
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(
-            FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, Schedule(1))
-        )
 
 
 @dataclass(frozen=True)
@@ -690,24 +539,9 @@ class OffByOne(Leader):
         return plays + 1, state
 
 
-@dataclass(frozen=True)
-class InvalidPlays(AlgorithmSpec):
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), client=OffByOne(setting.experts))
-
-
-@dataclass(frozen=True)
-class Boastful(AlgorithmSpec):
+def boastful(honest: Algorithm) -> Algorithm:
     """Declares a regret bound it does not keep."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        built = Hedge().build(setting)
-        return replace(
-            built,
-            claims=replace(
-                built.claims, regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret"))
-            ),
-        )
+    return claiming(honest, regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")))
 
 
 @dataclass(frozen=True)
@@ -737,122 +571,70 @@ class WorstPlayer(AlgorithmSpec):
         return replace(worst, claims=replace(worst.claims, regret_bound=claim.claims.regret_bound))
 
 
-@dataclass(frozen=True)
-class LowerBound(AlgorithmSpec):
-    """Says half of the regret bound that is proven for an honest algorithm."""
-
-    honest: Any
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.honest.build(setting)
-        bound = replace(honest.claims.regret_bound, value=honest.claims.regret_bound.value / 2)
-        return replace(honest, claims=replace(honest.claims, regret_bound=bound))
+def lower_bound(honest: Algorithm) -> Algorithm:
+    """Says half of the regret bound that is proven."""
+    bound = honest.claims.regret_bound
+    assert bound is not None
+    return claiming(honest, regret_bound=replace(bound, value=bound.value / 2))
 
 
-@dataclass(frozen=True)
-class IdleMechanism(AlgorithmSpec):
+def idle_mechanism(honest: Algorithm) -> Algorithm:
     """Its certificate names a mechanism that no run uses."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = NoisySums().build(setting)
-        mechanisms = (*honest.certificate.mechanisms, ExponentialMechanism("idle", 1.0))
-        return replace(honest, certificate=replace(honest.certificate, mechanisms=mechanisms))
+    idle = ExponentialMechanism("idle", 1.0)
+    return certified(honest, mechanisms=(*honest.certificate.mechanisms, idle))
 
 
-@dataclass(frozen=True)
-class WrongReference(AlgorithmSpec):
+def wrong_reference(honest: Algorithm) -> Algorithm:
     """Says that without noise it is follow the leader; it is Hedge."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        built = Hedge().build(setting)
-        return replace(
-            built, claims=replace(built.claims, reference=FollowTheLeader().build(setting))
-        )
+    return claiming(honest, reference=FollowTheLeader().build(honest.setting))
 
 
-@dataclass(frozen=True)
-class NoCost(AlgorithmSpec):
+def no_cost(honest: Algorithm) -> Algorithm:
     """Says its releases add up, though the answers of sparse vector have no cost of their own."""
-
-    epsilon: float = 1.0
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping(epsilon=self.epsilon).build(setting)
-        return replace(honest, certificate=replace(honest.certificate, composition="sum"))
+    return certified(honest, composition="sum")
 
 
-@dataclass(frozen=True)
-class FalseClaim(AlgorithmSpec):
+def false_claim(
+    inner: NoisySums, curve: PrivacyCurve, observers: tuple[Observer, ...] = tuple(Observer)
+) -> Planted:
     """An honest algorithm that promises some observers (or all it protects) another curve."""
-
-    inner: NoisySums
-    curve: PrivacyCurve
-    observers: tuple[Observer, ...] = tuple(Observer)
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.inner.build(setting)
-        guarantees = tuple(
-            replace(g, curve=self.curve) if g.protects and g.observer in self.observers else g
-            for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
-
-
-@dataclass(frozen=True)
-class WholeSite(AlgorithmSpec):
-    """Promises for everything a client holds what holds for one loss vector."""
-
-    inner: NoisySums = field(default_factory=NoisySums)
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.inner.build(setting)
-        guarantees = tuple(replace(g, unit=Client()) for g in honest.certificate.guarantees)
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
-
-
-@dataclass(frozen=True)
-class OwnNoise(AlgorithmSpec):
-    """Promises protection from the server, who adds the noise itself."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = NoisySums("gaussian", "server").build(setting)
-        local = NoisySums("gaussian", "clients").build(setting)
-        return replace(honest, certificate=local.certificate)
-
-
-@dataclass(frozen=True)
-class OwnLikelihood(AlgorithmSpec):
-    """A joint proof and a likelihood of the broadcasts, but it is the clients who draw the noise."""
-
-    protect_server: bool
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = NoisySums().build(setting)
-        guarantees = tuple(
-            g
-            if g.observer is not Observer.SERVER or self.protect_server
-            else replace(g, curve=NoGuarantee("trusted"))
-            for g in honest.certificate.guarantees
-        )
-        certificate = replace(honest.certificate, composition="joint", guarantees=guarantees)
-        return replace(
+    return Planted(
+        lambda honest: promising(
             honest,
-            certificate=certificate,
-            claims=replace(honest.claims, log_likelihood=lambda broadcasts, reports: 0.0),
-        )
+            lambda g: replace(g, curve=curve) if g.protects and g.observer in observers else g,
+        ),
+        inner,
+    )
 
 
-@dataclass(frozen=True)
-class Inaudible(AlgorithmSpec):
+def whole_site(honest: Algorithm) -> Algorithm:
+    """Promises for everything a client holds what holds for one loss vector."""
+    return promising(honest, lambda g: replace(g, unit=Client()))
+
+
+def own_noise(honest: Algorithm) -> Algorithm:
+    """Promises protection from the server, who adds the noise itself."""
+    local = NoisySums("gaussian", "clients").build(honest.setting)
+    return replace(honest, certificate=local.certificate)
+
+
+def own_likelihood(honest: Algorithm, protect_server: bool) -> Algorithm:
+    """A joint proof and a likelihood of the broadcasts, but it is the clients who draw the noise."""
+    forged = claiming(
+        certified(honest, composition="joint"), log_likelihood=lambda broadcasts, reports: 0.0
+    )
+    none = NoGuarantee("trusted")
+    return promising(
+        forged,
+        lambda g: (
+            replace(g, curve=none) if g.observer is Observer.SERVER and not protect_server else g
+        ),
+    )
+
+
+def inaudible(honest: Algorithm) -> Algorithm:
     """Its tiny games stay far below the certificate, and it offers no louder ones."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping().build(setting)
-        guarantees = tuple(
-            replace(g, curve=PureDP(10.0)) if g.protects else g
-            for g in honest.certificate.guarantees
-        )
-        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+    return promising(honest, lambda g: replace(g, curve=PureDP(10.0)) if g.protects else g)
 
 
 @dataclass(frozen=True)
@@ -861,33 +643,6 @@ class Sleepwalking(Leader):
         self, state: AdderState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, AdderState]:
         return super().play(state, Context(context.round), noise)
-
-
-@dataclass(frozen=True)
-class Sleepwalker(AlgorithmSpec):
-    """Says it supports sleeping experts and follows them all the same."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), client=Sleepwalking(setting.experts))
-
-
-@dataclass(frozen=True)
-class NoticesAbsence(AlgorithmSpec):
-    """Its fast path lets those who are present play differently where somebody is absent."""
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = Stopping().build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
-
-        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
-            after, trace = server.advance(run, block, source)
-            moved = 0 if block.present is None else 1
-            return after, Trace(
-                (np.asarray(trace.plays) + moved) % setting.experts, trace.exchanges
-            )
-
-        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
 
 
 @dataclass(frozen=True)
@@ -901,14 +656,8 @@ class Overflowing(Sampler):
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1)
 
 
-@dataclass(frozen=True)
-class Underflows(AlgorithmSpec):
-    every: int = 1
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        return replace(
-            Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5)
-        )
+def underflows(honest: Algorithm) -> Algorithm:
+    return replace(honest, client=Overflowing(honest.setting.experts, 0.5))
 
 
 @dataclass(frozen=True)
@@ -980,153 +729,150 @@ class Remembering(Follower):
         return RememberingState(after.expert, after.losses, state.own + after.losses - state.losses)
 
 
-@dataclass(frozen=True)
-class LeaksLate(AlgorithmSpec):
+def leaks_late(where: str) -> Planted:
     """Honest in small games; in large ones, raw totals change what is sent or played."""
 
-    where: str
-    inner: FedSVT = field(default_factory=Stopping)
+    def bug(honest: Algorithm) -> Algorithm:
+        if where == "client":
+            client = Remembering(honest.setting.experts)
+            return shortcut(replace(honest, client=client, supports=frozenset()), advance=None)
+        late = shortcut(_with_server(honest, LateLeak, where=where), advance=None)
+        # nobody checks what it sends
+        return replace(late, broadcasts=replace(late.broadcasts, limits={}))
 
-    def audit_variants(self) -> tuple[LeaksLate, ...]:
-        return tuple(LeaksLate(self.where, loud) for loud in self.inner.audit_variants())
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.inner.build(setting)
-        if self.where == "client":
-            client = Remembering(setting.experts)
-            return replace(
-                honest,
-                client=client,
-                shortcuts=replace(honest.shortcuts, advance=None),
-                supports=frozenset(),
-            )
-        late = _with_server(honest, LateLeak, where=self.where)
-        return replace(
-            late,
-            shortcuts=replace(late.shortcuts, advance=None),
-            broadcasts=replace(late.broadcasts, limits={}),
-        )  # nobody checks what it sends
+    return Planted(bug, loud=True)
 
 
 @dataclass(frozen=True)
-class FastLeak(AlgorithmSpec):
-    """Its fast path plays another expert once a raw total is above 1000."""
+class TwoSelections(SparseVector):
+    """Audited with two equal selections, and hardly anything for the test."""
 
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = PhasedSelection().build(setting)
-        inner = honest.shortcuts.advance
-        assert inner is not None
-
-        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
-            after, trace = inner(run, block, source)
-            large = block.losses.sum(axis=1).cumsum(axis=0).max(axis=-1) > 1000
-            plays = (np.asarray(trace.plays) + large[:, None]) % setting.experts
-            return after, Trace(plays, trace.exchanges)
-
-        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
+    def audit_variants(self) -> tuple[TwoSelections, ...]:
+        return (replace(self, epsilon=3.0, plan=Plan(2, 0.5)),)
 
 
-@dataclass(frozen=True)
-class FlipsWithDelta(AlgorithmSpec):
+def flips_with_delta(honest: Algorithm) -> Algorithm:
     """Certified for selections of bounded range, and draws by permute-and-flip, which has not."""
-
-    inner: SparseVector = field(default_factory=lambda: SparseVector(delta=1e-3))
-
-    def audit_variants(self) -> tuple[FlipsWithDelta, ...]:
-        # two equal selections, and hardly anything for the test
-        return (FlipsWithDelta(replace(self.inner, epsilon=3.0, plan=Plan(2, 0.5))),)
-
-    def resolve(self, setting: Setting) -> Algorithm:
-        honest = self.inner.build(setting)
-        assert isinstance(honest.server, RecencySelector)
-        selection = honest.server.weights.selection("permute-and-flip")
-        certificate = replace(
-            honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection)
-        )
-        return _with_server(
-            replace(honest, certificate=certificate), RecencySelector, selection=selection
-        )
+    assert isinstance(honest.server, RecencySelector)
+    flip = honest.server.weights.selection("permute-and-flip")
+    return selecting(honest, flip, RecencySelector)
 
 
 BROKEN: dict[str, tuple[str, Any]] = {
-    "peeks at the present loss": ("causal", Peeks()),
-    "reads one round ahead": ("causal", PeeksAhead()),
-    "forgets a message field": ("covers every message", ForgetsField()),
-    "leaves broadcasts out of a view": ("covers every message", NarrowView()),
-    "claims without a mechanism": ("covers every message", ClaimsWithoutMechanism()),
-    "plays raw losses": ("nothing raw in a view", RawPlays()),
-    "protects from a server that sees sums": ("nothing raw in a view", ForgedServerGuarantee()),
-    "broadcasts the exact leader": ("nothing raw in a view", TellsLeader()),
-    "times that tell a large total": ("nothing raw in a view", LeaksLate("timing")),
-    "times that tell a large gap": ("nothing raw in a view", LeaksLate("gap")),
-    "a field that tells a total in a window": ("nothing raw in a view", LeaksLate("window")),
-    "a play that tells a large total": ("nothing raw in a view", LeaksLate("play")),
-    "a field that tells a large total": ("nothing raw in a view", LeaksLate("field")),
-    "a play that tells a client's total": ("nothing raw in a view", LeaksLate("client")),
+    "peeks at the present loss": ("causal", Planted(peeks, FollowTheLeader())),
+    "reads one round ahead": ("causal", Planted(moving(ahead), Stopping(epsilon=50.0))),
+    "forgets a message field": ("covers every message", Planted(tells_leader)),
+    "leaves broadcasts out of a view": ("covers every message", Planted(narrow_view)),
+    "claims without a mechanism": (
+        "covers every message",
+        Planted(claims_without_mechanism, FollowTheLeader()),
+    ),
+    "plays raw losses": ("nothing raw in a view", Planted(raw_plays, Stopping(every=2))),
+    "protects from a server that sees sums": (
+        "nothing raw in a view",
+        Planted(forged_server_guarantee),
+    ),
+    "broadcasts the exact leader": (
+        "nothing raw in a view",
+        Planted(partial(tells_leader, **{"Telling.best_so_far": Channel.BROADCASTS})),
+    ),
+    "times that tell a large total": ("nothing raw in a view", leaks_late("timing")),
+    "times that tell a large gap": ("nothing raw in a view", leaks_late("gap")),
+    "a field that tells a total in a window": ("nothing raw in a view", leaks_late("window")),
+    "a play that tells a large total": ("nothing raw in a view", leaks_late("play")),
+    "a field that tells a large total": ("nothing raw in a view", leaks_late("field")),
+    "a play that tells a client's total": ("nothing raw in a view", leaks_late("client")),
     "cannot be built": ("valid plays", AlwaysFails()),
-    "declares half its sensitivity": ("sensitivities hold", HalfSensitivity()),
-    "half the noise": ("noise follows its law", HalfNoise()),
-    "half the threshold noise": ("noise follows its law", HalfNoise(which="threshold")),
-    "half the query noise": ("noise follows its law", HalfNoise(which="query")),
-    "half the selection noise": ("noise follows its law", HalfNoise(which="selection")),
-    "half the noise, audited": ("exact ratio below certificate", HalfNoise()),
-    "noise beside the mechanism": ("noise follows its law", BypassesMechanism()),
-    "a mechanism that is not used": ("noise follows its law", IdleMechanism()),
-    "a mechanism that lies": ("noise follows its law", LyingMechanism()),
-    "a mechanism that lies, audited": ("exact ratio below certificate", LyingMechanism()),
-    "threshold noise not redrawn": ("exact ratio below certificate", Variant(StickySelector)),
-    "a datum in every window": ("exact ratio below certificate", Variant(EndlessWindow)),
+    "declares half its sensitivity": ("sensitivities hold", Planted(half_sensitivity)),
+    "half the noise": ("noise follows its law", Planted(half_noise)),
+    "half the threshold noise": (
+        "noise follows its law",
+        Planted(partial(half_noise, which="threshold")),
+    ),
+    "half the query noise": ("noise follows its law", Planted(partial(half_noise, which="query"))),
+    "half the selection noise": (
+        "noise follows its law",
+        Planted(partial(half_noise, which="selection")),
+    ),
+    "half the noise, audited": ("exact ratio below certificate", Planted(half_noise, loud=True)),
+    "noise beside the mechanism": ("noise follows its law", Planted(served_by(BareSelector))),
+    "a mechanism that is not used": ("noise follows its law", Planted(idle_mechanism, NoisySums())),
+    "a mechanism that lies": ("noise follows its law", Planted(lying_mechanism)),
+    "a mechanism that lies, audited": (
+        "exact ratio below certificate",
+        Planted(lying_mechanism, loud=True),
+    ),
+    "threshold noise not redrawn": (
+        "exact ratio below certificate",
+        Planted(served_by(StickySelector), loud=True),
+    ),
+    "a datum in every window": (
+        "exact ratio below certificate",
+        Planted(served_by(EndlessWindow), loud=True),
+    ),
     "permute-and-flip under a curve of bounded range": (
         "exact ratio below certificate",
-        FlipsWithDelta(),
+        Planted(flips_with_delta, TwoSelections(delta=1e-3), loud=True),
     ),
-    "one selection too many": ("exact ratio below certificate", Variant(OneMore)),
-    "counts one selection only": ("exact ratio below certificate", Understated()),
+    "one selection too many": (
+        "exact ratio below certificate",
+        Planted(served_by(OneMore), loud=True),
+    ),
+    "counts one selection only": ("exact ratio below certificate", Planted(understated, loud=True)),
     "half the chance of a draw": ("exact ratio below certificate", FewDraws(delta=1e-6)),
     "spends more than it was given": ("within the budget", Overspends(trust="local")),
-    "half the delta": ("exact ratio below certificate", SmallDelta()),
-    "nothing to check it by": ("exact ratio below certificate", NoLikelihood()),
-    "perfectly private for free": ("nothing raw in a view", FreeLunch()),
-    "another message than declared": ("same on every engine", OtherMessage()),
-    "adds up what has no cost": ("ledger composes", NoCost()),
+    "half the delta": (
+        "exact ratio below certificate",
+        Planted(small_delta, Stopping(delta=1e-3), loud=True),
+    ),
+    "nothing to check it by": ("exact ratio below certificate", Planted(no_likelihood)),
+    "perfectly private for free": ("nothing raw in a view", Planted(free_lunch, FollowTheLeader())),
+    "another message than declared": ("same on every engine", Planted(served_by(TellingSelector))),
+    "adds up what has no cost": ("ledger composes", Planted(no_cost)),
     "counts one release of many": (
         "ledger composes",
-        FalseClaim(NoisySums(forgets=False), PureDP(1.0)),
+        false_claim(NoisySums(forgets=False), PureDP(1.0)),
     ),
     "a false Gaussian claim": (
         "ledger composes",
-        FalseClaim(NoisySums("gaussian", "server", cost=0.5), GaussianDP(0.0001)),
+        false_claim(NoisySums("gaussian", "server", cost=0.5), GaussianDP(0.0001)),
     ),
     "Gaussian releases that do not add": (
         "ledger composes",
-        FalseClaim(NoisySums("gaussian", "server", cost=0.5, forgets=False), GaussianDP(0.5)),
+        false_claim(NoisySums("gaussian", "server", cost=0.5, forgets=False), GaussianDP(0.5)),
     ),
     "a false claim to the server alone": (
         "ledger composes",
-        FalseClaim(NoisySums("k-norm"), PureDP(0.5), (Observer.SERVER,)),
+        false_claim(NoisySums("k-norm"), PureDP(0.5), (Observer.SERVER,)),
     ),
     "all losses again and again, to the server": (
         "ledger composes",
-        FalseClaim(NoisySums("k-norm", forgets=False), PureDP(0.5), (Observer.SERVER,)),
+        false_claim(NoisySums("k-norm", forgets=False), PureDP(0.5), (Observer.SERVER,)),
     ),
-    "the server's own noise": ("ledger composes", OwnNoise()),
-    "a promise for a whole site": ("ledger composes", WholeSite()),
+    "the server's own noise": (
+        "ledger composes",
+        Planted(own_noise, NoisySums("gaussian", "server")),
+    ),
+    "a promise for a whole site": ("ledger composes", Planted(whole_site, NoisySums())),
     "a likelihood that leaves out uploads": (
         "exact ratio below certificate",
-        OwnLikelihood(protect_server=True),
+        Planted(partial(own_likelihood, protect_server=True), NoisySums()),
     ),
     "a likelihood that leaves out clients": (
         "exact ratio below certificate",
-        OwnLikelihood(protect_server=False),
+        Planted(partial(own_likelihood, protect_server=False), NoisySums()),
     ),
-    "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
-    "depends on the engine": ("same on every engine", EngineDependent()),
+    "too quiet to be audited": ("exact ratio below certificate", Planted(inaudible)),
+    "depends on the engine": ("same on every engine", WithRoles(client=RoundDependent)),
     "depends on blocks": ("same for every block", BlockDependent()),
-    "a fast path that tells a large total": ("same for every block", FastLeak()),
-    "names another play": ("same by sums", FollowsAnother()),
-    "has a hidden memory": ("pure", Impure()),
-    "overwrites its state": ("pure", Overwrites()),
-    "cannot be saved": ("resumable", Unsavable()),
+    "a fast path that tells a large total": (
+        "same for every block",
+        Planted(moving(telling), PhasedSelection()),
+    ),
+    "names another play": ("same by sums", Planted(follows_another)),
+    "has a hidden memory": ("pure", WithRoles(server=MemorySummer)),
+    "overwrites its state": ("pure", WithRoles(server=InPlaceSummer)),
+    "cannot be saved": ("resumable", WithRoles(server=OpaqueSummer)),
     "a state of another type after some rounds": (
         "states survive",
         WithRoles(server=ChangesItsState),
@@ -1148,16 +894,16 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "a state that must be the same object": ("states survive", WithRoles(server=KnowsItsState)),
     "a server without a declared state": ("states survive", WithRoles(server=undeclared)),
     "a number where one client is alone": ("states survive", WithRoles(client=CountingLeader)),
-    "plays what is not there": ("valid plays", InvalidPlays()),
-    "follows sleeping experts": ("sleeping experts", Sleepwalker()),
-    "notices absence": ("absent clients", NoticesAbsence()),
-    "underflows": ("million rounds", Underflows()),
-    "boasts": ("regret below bound", Boastful()),
+    "plays what is not there": ("valid plays", WithRoles(client=OffByOne)),
+    "follows sleeping experts": ("sleeping experts", WithRoles(client=Sleepwalking)),
+    "notices absence": ("absent clients", Planted(moving(noticing))),
+    "underflows": ("million rounds", Planted(underflows, Hedge())),
+    "boasts": ("regret below bound", Planted(boastful, Hedge())),
     "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
     "half of a proven bound": (
         "regret below bound",
-        LowerBound(ProvenSparseVector()),
+        Planted(lower_bound, ProvenSparseVector()),
     ),
-    "is not its reference": ("noiseless is reference", WrongReference()),
+    "is not its reference": ("noiseless is reference", Planted(wrong_reference, Hedge())),
 }
 BROKEN |= BROKEN_GAMES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import Certificate, Channel, Observer
+from hedgerow.core.certificate import Channel, Observer
 from hedgerow.core.games import Games
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
@@ -20,22 +20,12 @@ from hedgerow.engines.loop import Engine
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise, KNorm
 from support import points, population, silo
+from support.planted import certified, claiming, promising, shortcut
 from support.points import Correlated
 from support.population import Population
 from support.silo import Silo
 
 MOVES, SITE = Person(2, 2), Client()
-
-
-def _with(algorithm: Algorithm, **changes: Any) -> Algorithm:
-    """The algorithm with parts of its certificate changed."""
-    return replace(algorithm, certificate=replace(algorithm.certificate, **changes))
-
-
-def _for_unit(certificate: Certificate, unit: Unit) -> Certificate:
-    return replace(
-        certificate, guarantees=tuple(replace(g, unit=unit) for g in certificate.guarantees)
-    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,7 @@ class PeekingDecider(Silo):
             after = replace(run, round=run.round + block.rounds)
             return after, Trace(block.losses.argmin(axis=2), block.rounds)
 
-        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
+        return shortcut(honest, advance=advance)
 
 
 @dataclass(frozen=True)
@@ -91,8 +81,7 @@ class HidesStart(Silo):
     """Does not declare its start noise."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        built = super().resolve(setting)
-        return replace(built, claims=replace(built.claims, free_noise=frozenset()))
+        return claiming(super().resolve(setting), free_noise=frozenset())
 
 
 @dataclass(frozen=True)
@@ -100,10 +89,7 @@ class CallsAllNoiseFree(Silo):
     """Declares the noise that protects as noise that does not."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        built = super().resolve(setting)
-        return replace(
-            built, claims=replace(built.claims, free_noise=frozenset({"start", "report"}))
-        )
+        return claiming(super().resolve(setting), free_noise=frozenset({"start", "report"}))
 
 
 @dataclass(frozen=True)
@@ -159,9 +145,7 @@ class LawFromData(Correlated):
     def resolve(self, setting: Setting) -> Algorithm:
         honest = super().resolve(setting)
         server = TellingCoins(setting.experts, 0.1, self.noise(setting), self.method)
-        return replace(
-            honest, server=server, claims=replace(honest.claims, free_noise=frozenset({"start"}))
-        )
+        return claiming(replace(honest, server=server), free_noise=frozenset({"start"}))
 
 
 @dataclass(frozen=True)
@@ -186,13 +170,11 @@ class SignOfZero(Silo):
         honest = super().resolve(setting)
         others = {n: c for n, c in honest.certificate.channels.items() if n != "Report.share"}
         channels = dict.fromkeys(("Flagged.share", "Flagged.flag"), Channel.UPLOADS)
-        certificate = replace(honest.certificate, channels={**channels, **others})
-        client = SigningZeros(self.noise())
         return replace(
             honest,
-            client=client,
+            client=SigningZeros(self.noise()),
             uploads=replace(honest.uploads, kind=Flagged),
-            certificate=certificate,
+            certificate=replace(honest.certificate, channels={**channels, **others}),
         )
 
 
@@ -203,13 +185,15 @@ class SumClaim(Silo):
     def resolve(self, setting: Setting) -> Algorithm:
         honest = super().resolve(setting)
         channels = {**honest.certificate.channels, "Report.share": Channel.SUM}
-        guarantees = tuple(
-            replace(g, view=g.view - {Channel.UPLOADS} | {Channel.SUM})
-            if g.observer is Observer.SERVER
-            else g
-            for g in honest.certificate.guarantees
+        promised = promising(
+            honest,
+            lambda g: (
+                replace(g, view=g.view - {Channel.UPLOADS} | {Channel.SUM})
+                if g.observer is Observer.SERVER
+                else g
+            ),
         )
-        certificate = replace(honest.certificate, channels=channels, guarantees=guarantees)
+        certificate = replace(promised.certificate, channels=channels)
         claimed = replace(
             honest, certificate=certificate, uploads=replace(honest.uploads, combine="sum")
         )
@@ -287,9 +271,7 @@ class TwoRecords(Correlated):
     """Promises a person with two records what holds for one."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = super().resolve(setting)
-        unit = Person(2)
-        return replace(honest, certificate=_for_unit(honest.certificate, unit))
+        return promising(super().resolve(setting), lambda g: replace(g, unit=Person(2)))
 
 
 @dataclass(frozen=True)
@@ -300,7 +282,7 @@ class ShiftsOfAnotherLaw(Correlated):
         honest, noise = super().resolve(setting), KNorm("gradients", 10.0, 2 * points.CLIP)
         assert isinstance(honest.server, points.Correlating)
         server = replace(honest.server, noise=noise)
-        return _with(replace(honest, server=server), mechanisms=(noise,))
+        return certified(replace(honest, server=server), mechanisms=(noise,))
 
 
 @dataclass(frozen=True)
@@ -324,17 +306,12 @@ class TwoInOneRound(OnePerRelease):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest, k = super().resolve(setting), getattr(self.about, "records", 1)
-        guarantees = tuple(
-            replace(g, unit=self.about, curve=GaussianDP(self.mu * k**0.5)) if g.protects else g
-            for g in honest.certificate.guarantees
-        )
+        promised = {"unit": self.about, "curve": GaussianDP(self.mu * k**0.5)}
         server = OneByOne(setting.experts, 0.1, self.noise(setting))
-        return _with(
-            replace(honest, server=server),
-            guarantees=guarantees,
-            separate=self.separate,
-            composition="sum",
+        forged = promising(
+            replace(honest, server=server), lambda g: replace(g, **promised) if g.protects else g
         )
+        return certified(forged, separate=self.separate, composition="sum")
 
 
 @dataclass(frozen=True)
@@ -361,7 +338,7 @@ class SlackSeparate(Correlated):
         return replace(super().noise(setting), sensitivity=8 * points.CLIP)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return _with(super().resolve(setting), separate=True)
+        return certified(super().resolve(setting), separate=True)
 
 
 @dataclass(frozen=True)
@@ -394,7 +371,7 @@ class Compiled(Correlated):
             plays = Plays.of(np.ascontiguousarray(kept.all_plays()) * (1 - self.error))
             return after, Trace(plays, after.round - (run.round == 0) - run.round)
 
-        return replace(honest, shortcuts=replace(honest.shortcuts, advance=advance))
+        return shortcut(honest, advance=advance)
 
     def games(self) -> Games:
         return replace(super().games(), tolerance=1e-9)
