@@ -5,6 +5,7 @@ every log, metric, page, error, message and database outside the client.
 from __future__ import annotations
 
 import io
+import re
 import resource
 import struct
 import subprocess
@@ -28,16 +29,20 @@ from support.simulated import small_study
 MARKED = np.array([[654321, 765432, 543217], [876543, 456781, 987651]]) / 2**20  # on the lattice
 
 
-def forms(value: float) -> list[bytes]:
-    """How a value could be written: decimals, a float, whole units."""
+def form(value: float) -> re.Pattern[bytes]:
+    """How a value could be written: decimals, a float, whole units. Inside a key, which is as long
+    as a hundred numbers, any six digits occur at times.
+    """
     units = round(value * 2**20)
-    texts = {repr(value)[:8], f"{value:.6f}"[:8], str(units), value.hex()[2:-4]}
-    return [*(text.encode() for text in texts), struct.pack("<d", value), struct.pack("<q", units)]
+    texts = {repr(value)[:8], f"{value:.6f}"[:8], value.hex()[2:-4]}
+    whole = [*(text.encode() for text in texts), struct.pack("<d", value), struct.pack("<q", units)]
+    number = b"(?<![0-9a-f])%d(?![0-9a-f])" % units
+    return re.compile(b"|".join([number, *map(re.escape, whole)]))
 
 
 def found_in(data: bytes, values: np.ndarray = MARKED) -> list[float]:
     """The marked values that occur in some bytes."""
-    return [float(v) for v in values.flat if any(form in data for form in forms(float(v)))]
+    return [float(v) for v in values.flat if form(float(v)).search(data)]
 
 
 class Recording:
@@ -59,6 +64,7 @@ def test_the_search_finds_what_is_there() -> None:
         assert found_in(b"x" + np.array([0.0, value]).tobytes()) == [value]
         assert found_in(b"x" + np.array([3, value * 2**20], np.int64).tobytes()) == [value]
     assert found_in(b"nothing here" + bytes(300)) == []
+    assert found_in(b"key 9c654321f0") == []
 
 
 @pytest.mark.parametrize("trust", ["central", "local"])

@@ -391,9 +391,8 @@ def test_a_forked_process_draws_other_noise() -> None:
     child.start()
     other = queue.get(timeout=PATIENCE)
     child.join()
-    assert not set(other) & set(
-        source.server().draw("laplace", "parent", (200,), scale=1.0).tolist()
-    )
+    own = source.server().draw("laplace", "parent", (200,), scale=1.0).tolist()
+    assert len(set(other) & set(own)) < 5  # 0.002 by chance; what was in store is 50
 
 
 def test_a_fork_that_python_does_not_notice_draws_other_noise() -> None:
@@ -863,7 +862,7 @@ def test_places_that_lose_are_filled_from_the_end(
 
 @pytest.mark.parametrize("scale", [3000.0, 2.0**36])
 def test_noise_of_the_store_has_the_law_in_narrow_and_wide_strips(scale: float) -> None:
-    law, target = ExactLaw("gaussian", scale), np.empty(20_000)
+    law, target = ExactLaw("gaussian", scale), np.empty(60_000)
     sample = target[: law.fill_most(target, WORDS)] / scale
     assert stats.kstest(sample, "norm").pvalue > FALSE_ALARM
     assert stats.kstest(1.1 * sample, "norm").pvalue < FALSE_ALARM
