@@ -656,8 +656,13 @@ class Overflowing(Sampler):
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1)
 
 
-def underflows(honest: Algorithm) -> Algorithm:
-    return replace(honest, client=Overflowing(honest.setting.experts, 0.5))
+@dataclass(frozen=True)
+class Underflows(AlgorithmSpec):
+    every: int = 1  # so that the contract can play a million rounds in no time
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        client = Overflowing(setting.experts, 0.5)
+        return replace(Hedge(every=self.every).build(setting), client=client)
 
 
 @dataclass(frozen=True)
@@ -897,7 +902,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "plays what is not there": ("valid plays", WithRoles(client=OffByOne)),
     "follows sleeping experts": ("sleeping experts", WithRoles(client=Sleepwalking)),
     "notices absence": ("absent clients", Planted(moving(noticing))),
-    "underflows": ("million rounds", Planted(underflows, Hedge())),
+    "underflows": ("million rounds", Underflows()),
     "boasts": ("regret below bound", Planted(boastful, Hedge())),
     "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
     "half of a proven bound": (
