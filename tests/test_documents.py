@@ -95,6 +95,14 @@ def test_proofs_can_be_read_in_a_terminal(proof: Path) -> None:
     assert [number for number, line in enumerate(lines, 1) if len(line) > 130] == []
 
 
+def test_the_answer_that_readme_leads_with_is_in_its_table() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"<!-- run:example -->(.*?)<!-- end", text, re.DOTALL)
+    rows = re.findall(r"^(private|plain average|alone, not private) +([\d.]+)", table, re.MULTILINE)
+    said = re.findall(r"([\d.]+) %", text.split("\n\n")[1])
+    assert said == [dict(rows)[way] for way in ("private", "plain average", "alone, not private")]
+
+
 @pytest.mark.parametrize("name", ["README.md", "src/hedgerow/__init__.pyi"])
 def test_what_is_printed_is_current(name: str) -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "documents.py"))

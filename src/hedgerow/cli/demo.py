@@ -111,30 +111,32 @@ def _tables() -> Iterator[tuple[str, ForecastTable]]:
 def _draw(combined: dict[str, Combined], path: Path) -> None:
     """Draw what every way saves over the plain average, for both choices of models."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
 
-    figure = Figure(figsize=(10.0, 4.6), layout="constrained")
-    head(
-        figure,
-        "Combining flu forecasts: how much less is the error than that of the plain average?",
-    )
-    panels = figure.subplots(1, len(combined), sharex=True, sharey=True)
-    for axes, (title, found) in zip(panels, combined.items(), strict=True):
+    figure = Figure(figsize=(6.4, 5.0), layout="constrained")
+    head(figure, "Flu forecasts: what combining saves")
+    axes, shape = figure.subplots(), {}
+    for at, (title, found) in enumerate(combined.items()):
         ways = found.ways[1:]  # the first is the plain average
-        for place, way in enumerate(ways):
+        for row, way in enumerate(ways):
+            place, face = row + 0.34 * at - 0.17, None if at == 0 else "white"
             colour = COLOURS[0] if way.name in (PRIVATE, AT_HOME) else COLOURS[6]
             axes.plot([way.low, way.high], [place, place], color=colour, linewidth=2)
-            axes.plot(way.gain, place, "o", color=colour)
-        axes.set_yticks(range(len(ways)), [way.name for way in ways])
-        axes.axvline(0.0, color=COLOURS[1], linewidth=1, linestyle="--")
-        axes.set_title(f"{title}\n(plain average {found.ways[0].loss.mean:.2f} %)", fontsize=10)
-        axes.set_xlabel("points less; right is better")
-        tidy(axes)
-    panels[0].invert_yaxis()
+            axes.plot(way.gain, place, "o", color=colour, markerfacecolor=face)
+        axes.set_yticks(range(len(ways)), [way.name.replace(", ", ",\n", 1) for way in ways])
+        label = f"{title} (plain average {found.ways[0].loss.mean:.2f} %)"
+        shape[label] = {"marker": "o", "markerfacecolor": face, "color": COLOURS[6]}
+    axes.axvline(0.0, color=COLOURS[1], linewidth=1, linestyle="--")
+    axes.set_xlabel("points of error less than the plain average; right is better")
+    axes.invert_yaxis()
+    tidy(axes)
+    handles = [Line2D([], [], label=label, **style) for label, style in shape.items()]
+    above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "frameon": False, "fontsize": 9}
+    axes.legend(handles=handles, **above)
     footnote(
-        figure,
-        f"epsilon = 1; lines: 95 % intervals over blocks of weeks; {flusight.SOURCE}; {STAMP}",
+        figure, f"epsilon = 1; 95 % intervals over blocks of weeks; {flusight.SOURCE}; {STAMP}"
     )
     figure.savefig(path, dpi=150)
 

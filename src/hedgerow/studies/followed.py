@@ -57,6 +57,10 @@ class Followed:
             return [end, rounds, "differs by seed"]
         return [_shares(self.at_end), _shares(self.share), self.best or "-"]
 
+    def __str__(self) -> str:
+        end, often, best = self.cells()
+        return f"at the end: {end}; in all rounds: {often}; best in hindsight: {best}"
+
 
 @dataclass(frozen=True)
 class ClientResult:
