@@ -212,6 +212,19 @@ def test_every_algorithm_spends_its_budget_on_the_unit(name: str, unit: str) -> 
         assert delta == 0 or stated[1] <= delta
 
 
+@pytest.mark.parametrize(
+    ("spec", "least"),
+    [
+        (hr.SparseVector(epsilon=1000.0, delta=1e-6, unit="person:24"), 995.0),
+        (hr.PrivateHedge(epsilon=500.0, delta=1e-6, unit="person:2"), 0.0),  # it cannot spend more
+    ],
+)
+def test_huge_budgets_are_divided_too(spec: Any, least: float) -> None:
+    """e^1000 is no float, and the search for the share of a record leaves what may be asked for."""
+    found = spec.build(hr.Setting(4, 3, 64)).certificate.public.curve
+    assert least <= found.epsilon(1e-6) <= spec.epsilon
+
+
 @pytest.mark.parametrize("unit", ["person:3", "person:3@2", "person:3/7", "window:2", "client"])
 @pytest.mark.parametrize("name", ["walk_leader", "running_leader"])
 def test_attacks_on_a_unit_reach_its_certificate(name: str, unit: str) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from math import expm1
+from math import exp, expm1
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.certificate import OTHER_CLIENTS, Certificate, Guarantee
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import HedgerowError, Unsupported
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Part, Person, Unit
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-3  # how far the certified epsilon may stay below what was asked
 TRIES = 12
+LARGE = 500.0  # from here on e^epsilon - 1 is e^epsilon, and may be no float
 
 
 def protecting(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
@@ -68,7 +69,7 @@ def protecting(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algorithm:
     choices = {epsilon: round_down(Fraction(asked) / count)}
     if not failure:
         return _certified(replace(one, **choices).resolve(setting), unit, count, 0.0)
-    choices[str(delta)] = failure * expm1(asked / count) / expm1(asked)
+    choices[str(delta)] = _least_failure(asked, failure, count)
 
     def at(share: float) -> tuple[float, Algorithm]:
         found = replace(one, **{**choices, epsilon: share}).resolve(setting)
@@ -87,8 +88,8 @@ def with_own_pattern(spec: AlgorithmSpec, unit: Unit, setting: Setting) -> Algor
 def _largest(at: Any, share: float, asked: float) -> Algorithm:
     """The algorithm with nearly the largest share whose unit gets at most what was asked."""
     spent, best = at(share)
-    while spent > asked:  # by rounding only
-        share *= 1 - 1e-9
+    while spent > asked:  # by rounding, in general
+        share *= min(1 - 1e-9, asked / spent)
         spent, best = at(share)
     good, bad = (share, spent), (0.0, 0.0)
     for _ in range(TRIES):
@@ -98,12 +99,22 @@ def _largest(at: Any, share: float, asked: float) -> Algorithm:
         if bad[0]:  # between the two, where a line meets what was asked
             part = (asked * (1 - CLOSE / 3) - good[1]) / (bad[1] - good[1])
             aim = good[0] + (bad[0] - good[0]) * min(max(part, 0.05), 0.95)
-        cost, found = at(aim)
+        try:
+            cost, found = at(aim)
+        except HedgerowError:  # more than the algorithm can have
+            cost, found = 2 * asked, best
         if cost <= asked:
             good, best = (aim, cost), found
         else:
             bad = (aim, cost)
     return best
+
+
+def _least_failure(asked: float, failure: float, count: int) -> float:
+    """The delta of one record with which `count` records of epsilon / count have `failure`."""
+    if asked < LARGE:
+        return failure * expm1(asked / count) / expm1(asked)
+    return max(failure * exp(asked / count - asked), failure * 1e-250)
 
 
 def _certified(built: Algorithm, unit: Unit, count: int, at_delta: float) -> Algorithm:
