@@ -238,6 +238,33 @@ def test_attacks_on_a_unit_reach_its_certificate(name: str, unit: str) -> None:
     assert (rows[1].finding.epsilon or 0.0) > 0.85
 
 
+@pytest.mark.parametrize("unit", ["person:3", "person:3@2/4", "window:7", "client"])
+@pytest.mark.parametrize(
+    ("name", "given", "least"),
+    [
+        ("random_prefix", {}, 0.7),
+        ("phased_selection", {}, 0.7),
+        ("block_selection", {}, 0.7),
+        ("watched_selection", {}, 0.7),
+        ("sparse_vector", {}, 0.5),
+        ("sparse_vector", {"delta": 1e-6}, 0.4),
+        ("doubling", {}, 0.5),
+        ("potential", {}, 0.5),
+        ("proven_sparse_vector", {}, 0.4),
+        ("shrinking_dartboard", {}, 0.25),
+    ],
+)
+def test_choices_are_attacked_with_all_records_of_a_unit(
+    name: str, given: dict[str, Any], least: float, unit: str
+) -> None:
+    """The exact ratio is within the certificate, and that of one record would not be enough."""
+    cases = cases_of(name, ALGORITHMS[name](**given, unit=unit))
+    rows = [AuditRow(case, attack(case)) for case in cases]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    assert rows[-1].case.name == "judged as one record"
+    assert (rows[1].finding.epsilon or 0.0) > least * rows[1].certified
+
+
 def test_audits_say_that_they_attack_one_record() -> None:
     with pytest.raises(Unsupported, match="attack one record; the curve of unit='person:2'"):
-        cases_of("random_prefix", hr.RandomPrefix(unit="person:2"))
+        cases_of("private_mixture", hr.PrivateMixture(unit="person:2"))

@@ -7,38 +7,49 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.audits.case import RELEASES, AuditCase
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import peer_curve
 from hedgerow.audits.cases.releases import release_cases, worst_pair
+from hedgerow.audits.methods import exact_epsilon
+from hedgerow.contracts.neighbours import changed
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.games import cells_in, cells_of
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Linear
-from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.messages import encode
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Client, Unit
+from hedgerow.core.units import Client, Event, Unit
+from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 ROUNDS, CLIENTS = 33, 3  # a person of up to 24 records has room; exchanges fall in between
+CROWD, RUNS = 40, 16  # clients, where a choice is attacked; runs whose broadcasts are looked at
 
 
 def cases_of_unit(spec: AlgorithmSpec, unit: Unit) -> tuple[AuditCase, ...]:
-    """The null case, all records of the unit as far apart as they can be, and too little noise.
+    """The null case, all records of the unit as far apart as they can be, and a bug.
 
-    A further case is the bug that the unit was judged as one record: the budget is that of the
-    unit, and all of it was spent on each record. Only what Gaussian noise hides is attacked: there
-    any run shows how far the records are apart.
+    The bug is that the unit was judged as one record: the budget is that of the unit, and all of it
+    was spent on each record. Gaussian noise is attacked by replaying its releases, which show how
+    far the records are apart, and also with too little noise; choices by their exact likelihood.
     """
-    setting, one = Setting(CLIENTS, 2, ROUNDS if not isinstance(unit, Client) else 9), spec
-    one = replace(one, unit=None)
+    setting = Setting(CLIENTS, 2, ROUNDS if not isinstance(unit, Client) else 9)
+    one = replace(spec, unit=None)
     known = any(family is Linear for family in spec.traits.families)
     plain = one.build(setting) if known else None
     noises = () if plain is None else plain.certificate.mechanisms
-    if plain is None or not noises or not all(isinstance(n, GaussianNoise) for n in noises):
+    if not noises or not all(isinstance(noise, GaussianNoise) for noise in noises):
+        found = () if plain is None else _exact(spec, replace(setting, clients=CROWD), unit)
+        if found:
+            return found
         raise Unsupported(
             f"Audits of {type(spec).__name__} attack one record; the curve of unit={unit.text()!r} "
             "follows from that of one (`proofs/mechanisms.md#units`). Leave the unit out."
         )
+    assert plain is not None
     algorithm = spec.build(setting)
     pairs = list(_pairs(setting, unit))
     first, second = worst_pair(algorithm, pairs, Observer.PEER)
@@ -46,6 +57,63 @@ def cases_of_unit(spec: AlgorithmSpec, unit: Unit) -> tuple[AuditCase, ...]:
     judged = replace(plain, certificate=algorithm.certificate)
     bug = replace(found[1], name="judged as one record", algorithm=judged, expected="violated")
     return (*found, bug)
+
+
+def _exact(spec: AlgorithmSpec, setting: Setting, unit: Unit) -> tuple[AuditCase, ...]:
+    """Cases by exact likelihood; none where it is not known, or nothing depends on the unit.
+
+    Expert 0 is bad at all other clients, and only one world's records favour it, so a transcript in
+    which it is chosen is near the worst ratio.
+    """
+    played = changed(spec, interval=(setting.rounds - 1) // 2)
+    algorithm, plain = (made.build(setting) for made in (played, replace(played, unit=None)))
+    likelihood, curve = algorithm.claims.log_likelihood, peer_curve(algorithm)
+    if (
+        likelihood is None
+        or curve.epsilon(0.0) == np.inf
+        or plain.certificate.mechanisms == algorithm.certificate.mechanisms
+        or not isinstance(plain.certificate.public.unit, Event)
+    ):
+        return ()
+    first = np.zeros((setting.rounds, setting.clients, 2))
+    first[:, 1:, 0] = 1.0
+    sent, worlds = _sent(algorithm, first), list[tuple[Array, Array]]()
+    for when in (0, setting.rounds // 4, setting.rounds // 2):
+        for turn in range(3):
+            good, bad = first.copy(), first.copy()
+            for cell in cells_of(None, unit, cells_in(setting), (when, 0), turn):
+                good[cell], bad[cell] = (0.0, 1.0), (1.0, 0.0)
+            worlds.append((good, bad))
+
+    def shown(pair: tuple[Array, Array]) -> float:
+        logs = [(likelihood(list(x), pair[0]), likelihood(list(x), pair[1])) for x in sent]
+        return exact_epsilon(logs) or 0.0
+
+    good, bad = max(worlds, key=shown)
+
+    def case(name: str, audited: Algorithm, other: Array, expected: Verdict) -> AuditCase:
+        seen = sent if audited is algorithm else _sent(audited, first)
+        given = changes(spec, played)
+        return AuditCase(
+            name, WHOLE, audited, curve, good, other, seen, expected=expected, parameters=given
+        )
+
+    judged = replace(plain, certificate=algorithm.certificate)
+    return (
+        case("null: the same stream twice", algorithm, good, "holds"),
+        case("all records of the unit", algorithm, bad, "holds"),
+        case("judged as one record", judged, bad, "violated"),
+    )
+
+
+def _sent(algorithm: Algorithm, losses: Array) -> tuple[tuple[object, ...], ...]:
+    """What real runs broadcast on these losses, on those of the other expert, and on equal ones."""
+    noise, found = SeededNoise(0), dict[tuple[bytes, ...], tuple[object, ...]]()
+    for data in (losses, losses[..., ::-1].copy(), np.full_like(losses, 0.5)):
+        for _ in range(RUNS):
+            sent = broadcasts_of(algorithm, data, noise)
+            found[tuple(map(encode, sent))] = tuple(sent)
+    return tuple(found.values())
 
 
 def _pairs(setting: Setting, unit: Unit) -> Iterator[tuple[Array, Array]]:
