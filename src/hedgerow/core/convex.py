@@ -299,7 +299,34 @@ class Huber(OfResidual):
 
 
 @dataclass(frozen=True)
-class Pinball(OfResidual):
+class Kinked(OfResidual):
+    """A charge with two slopes: one below a residual of 0, and one above."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, max(map(abs, self.slopes)) * (self.largest_score + self.target))
+
+    def steepest(self, score: float) -> float:
+        return max(map(abs, self.slopes))
+
+    @property
+    def most_bent(self) -> float:
+        return inf
+
+    def charge(self, score: Array, target: Array) -> Array:
+        residual, (low, high) = score - target, self.slopes
+        return np.maximum(low * residual, high * residual)
+
+    def slope(self, score: Array, target: Array) -> Array:
+        low, high = self.slopes
+        return np.where(score > target, high, low)
+
+    def bend(self, score: Array, target: Array) -> Array:
+        return np.zeros(np.broadcast_shapes(score.shape, target.shape))
+
+
+@dataclass(frozen=True)
+class Pinball(Kinked):
     """Charge the quantile loss of the residual, `(1 - q) r` if r = score - target > 0, else `-q r`.
 
     It is least, on average, at the q-quantile of the target. Records are `(features..., target)`.
@@ -335,31 +362,9 @@ class Pinball(OfResidual):
     def slopes(self) -> tuple[float, float]:
         return -self.quantile, 1 - self.quantile
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return (0.0, max(map(abs, self.slopes)) * (self.largest_score + self.target))
-
-    def steepest(self, score: float) -> float:
-        return max(map(abs, self.slopes))
-
-    @property
-    def most_bent(self) -> float:
-        return inf
-
-    def charge(self, score: Array, target: Array) -> Array:
-        residual, (low, high) = score - target, self.slopes
-        return np.maximum(low * residual, high * residual)
-
-    def slope(self, score: Array, target: Array) -> Array:
-        low, high = self.slopes
-        return np.where(score > target, high, low)
-
-    def bend(self, score: Array, target: Array) -> Array:
-        return np.zeros(np.broadcast_shapes(score.shape, target.shape))
-
 
 @dataclass(frozen=True)
-class AbsoluteError(OfResidual):
+class AbsoluteError(Kinked):
     """Charge `|<features, point> - target|`, with records `(features..., target)`.
 
     Parameters
@@ -381,24 +386,8 @@ class AbsoluteError(OfResidual):
     """
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return (0.0, self.largest_score + self.target)
-
-    def steepest(self, score: float) -> float:
-        return 1.0
-
-    @property
-    def most_bent(self) -> float:
-        return inf
-
-    def charge(self, score: Array, target: Array) -> Array:
-        return np.abs(score - target)
-
-    def slope(self, score: Array, target: Array) -> Array:
-        return np.where(score > target, 1.0, -1.0)
-
-    def bend(self, score: Array, target: Array) -> Array:
-        return np.zeros(np.broadcast_shapes(score.shape, target.shape))
+    def slopes(self) -> tuple[float, float]:
+        return -1.0, 1.0
 
 
 @dataclass(frozen=True)
