@@ -7,8 +7,8 @@ which expert is followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from importlib import import_module
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from hedgerow.environments.recorded.table import is_missing
 from hedgerow.privacy.secure import SecureNoise
 
 
+@dataclass(eq=False, repr=False)
 class ExpertEstimator:
     """Predict with the expert that a private learner follows: `partial_fit`, `predict`, `fit`.
 
@@ -69,38 +70,21 @@ class ExpertEstimator:
     'epsilon = 8, delta = 0'
     """
 
-    def __init__(
-        self,
-        estimators: Sequence[tuple[str, Any]],
-        algorithm: AlgorithmSpec,
-        *,
-        horizon: int | None = None,
-        clients: int = 1,
-        loss: Loss = "absolute",
-        largest_error: float | None = None,
-        quantile: float = 0.5,
-        absent: bool = False,
-        source: SecureNoise | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.estimators = estimators
-        self.algorithm = algorithm
-        self.horizon = horizon
-        self.clients = clients
-        self.loss: Loss = loss
-        self.largest_error = largest_error
-        self.quantile = quantile
-        self.absent = absent
-        self.source = source
-        self.seed = seed
+    estimators: Sequence[tuple[str, Any]]
+    algorithm: AlgorithmSpec
+    _: KW_ONLY
+    horizon: int | None = None
+    clients: int = 1
+    loss: Loss = "absolute"
+    largest_error: float | None = None
+    quantile: float = 0.5
+    absent: bool = False
+    source: SecureNoise | None = None
+    seed: int = 0
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; `deep` is accepted and adds nothing."""
-        return {
-            name: getattr(self, name)
-            for name in signature(type(self).__init__).parameters
-            if name != "self"
-        }
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def set_params(self, **params: Any) -> ExpertEstimator:
         """Change parameters; they count from the next `fit`."""
