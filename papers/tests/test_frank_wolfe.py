@@ -31,11 +31,12 @@ from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.curves import LaplaceDP, PureDP
-from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax, NoisyMax
+from hedgerow.privacy.mechanisms import AdditiveNoise, NoisyMax
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch
 from hedgerow_papers.gao2024.gradients import BoundedGradients, spread
+from hedgerow_papers.gao2024.laplace_max import LaplaceMax
 from hedgerow_papers.gao2024.tree_bounds import Excess, scalars
 from hedgerow_papers.gao2024.tree_roles import Towards
 from hedgerow_papers.gao2024.trees import (

@@ -19,9 +19,9 @@ from hedgerow.privacy.mechanisms import (
     ExponentialMechanism,
     GaussianNoise,
     KNorm,
-    LaplaceMax,
     NoisyMax,
 )
+from hedgerow_papers.gao2024.laplace_max import LaplaceMax
 
 LAWS: dict[str, tuple[Mechanism, Any]] = {
     "a number": (GaussianNoise("n", 2.0), 1.5),

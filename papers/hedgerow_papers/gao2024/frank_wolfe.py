@@ -18,8 +18,9 @@ from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import one_of
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.mechanisms import AdditiveNoise, LaplaceMax
+from hedgerow.privacy.mechanisms import AdditiveNoise
 from hedgerow_papers.gao2024.certified_frank_wolfe import PURPOSE, Form, FrankWolfe, Report
+from hedgerow_papers.gao2024.laplace_max import LaplaceMax
 from hedgerow_papers.gao2024.tree_roles import Placement
 from hedgerow_papers.gao2024.trees import MOST_TREES, Plan, plan
 

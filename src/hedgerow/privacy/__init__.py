@@ -42,7 +42,6 @@ from hedgerow.privacy.mechanisms import (
     ExponentialMechanism,
     GaussianNoise,
     KNorm,
-    LaplaceMax,
     NoisyMax,
     RandomisedResponse,
 )
@@ -64,7 +63,6 @@ __all__ = [
     "GaussianNoise",
     "KNorm",
     "LaplaceDP",
-    "LaplaceMax",
     "NoisyMax",
     "Odometer",
     "PureComposition",

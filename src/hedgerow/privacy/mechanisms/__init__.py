@@ -18,7 +18,7 @@ from hedgerow.privacy.mechanisms.additive import (
 )
 from hedgerow.privacy.mechanisms.coin import Coin
 from hedgerow.privacy.mechanisms.response import RandomisedResponse
-from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, LaplaceMax, NoisyMax
+from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "ExponentialMechanism",
     "GaussianNoise",
     "KNorm",
-    "LaplaceMax",
     "Law",
     "NoisyMax",
     "RandomisedResponse",
