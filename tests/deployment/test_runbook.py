@@ -1,14 +1,18 @@
-"""Every step of docs/runbook.md, and the manifest for Kubernetes."""
+"""Every step of docs/runbook.md, the manifest for Kubernetes, and what the container installs."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from importlib.metadata import distribution
 from pathlib import Path
 
 import kubernetes_validate
 import numpy as np
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.application import TOKEN, kept_token
@@ -194,3 +198,24 @@ def test_the_manifest_for_kubernetes(tmp_path: Path) -> None:
     (container,) = found["StatefulSet"]["spec"]["template"]["spec"]["containers"]
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {"/study", "/anchor", "/config", "/tls"} <= mounts
+
+
+def test_the_container_installs_what_is_tested_by_its_hashes() -> None:
+    """tools/hashes.py writes the file again if this fails."""
+    text = (ROOT / "deploy/requirements.txt").read_text()
+    found = re.findall(
+        r"^(\S+==\S+)((?: \\\n {4}--hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE
+    )
+    assert len(found) == text.count("==") > 20
+    lines = {line for line, _ in found}
+    assert lines <= set((ROOT / "requirements.txt").read_text().split())
+    names = {canonicalize_name(line.partition("==")[0]) for line in lines}
+    assert "setuptools" in names  # the image is built without another index
+    extras = {"deploy", "runs", "secure"}
+    for name in ("hedgerow", *names):
+        for wanted in map(Requirement, distribution(name).requires or []):
+            marker = wanted.marker
+            if marker is None or (
+                name == "hedgerow" and any(marker.evaluate({"extra": extra}) for extra in extras)
+            ):
+                assert canonicalize_name(wanted.name) in names | {"hedgerow"}
