@@ -56,10 +56,10 @@ def hashes(lines: list[str]) -> dict[str, set[str]]:
         command += ["--ignore-installed", "--only-binary=:all:", "--python-version=3.11"]
         command += [*kinds, f"--platform=manylinux2014_{machine}", "--report=-"]
         with tempfile.TemporaryDirectory() as folder:
-            told = subprocess.run(
+            reported = subprocess.run(
                 [*command, f"--target={folder}", *lines], check=True, capture_output=True, text=True
             )
-        for one in json.loads(told.stdout)["install"]:
+        for one in json.loads(reported.stdout)["install"]:
             name = canonicalize_name(one["metadata"]["name"])
             found.setdefault(name, set()).add(one["download_info"]["archive_info"]["hash"])
     return found

@@ -312,7 +312,7 @@ def test_a_port_in_use_makes_no_study(tmp_path: Path) -> None:
     with closing(listen("127.0.0.1", 0)) as busy:
         options = replace(config.options, port=busy.getsockname()[1])
         with pytest.raises(InvalidValue, match="Cannot listen"):
-            serve_command._serve(config, options, vouch=False, json=True)
+            serve_command._serve({"": replace(config, options=options)}, vouch=False, json=True)
     assert not (tmp_path / "server").exists()
 
 
@@ -490,6 +490,26 @@ def test_two_clients_with_one_key_are_refused(hedgerow: Command, tmp_path: Path)
     file = tmp_path / "serve.toml"
     file.write_text(tomli_w.dumps({**TABLE, "clients": {"north": "1" * 64, "south": "1" * 64}}))
     assert "Two parties have the same key" in hedgerow("serve", str(file), "--check").err
+
+
+def test_studies_that_cannot_share_a_process_are_refused(hedgerow: Command, tmp_path: Path) -> None:
+    import tomli_w
+
+    def written(name: str, **server: Any) -> str:
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(tomli_w.dumps({**TABLE, "server": {"port": 0, **server}}))
+        return str(file)
+
+    first, alike = written("a.toml"), written("b.toml")
+    assert "have the same folder" in hedgerow("serve", first, alike).err
+    other = written("c.toml", folder="c", port=8001)
+    assert "have the same port, and here it is 0 and 8001" in hedgerow("serve", first, other).err
+    for name in ("more/a.toml", "a b.toml"):
+        again = written(name, folder="d")
+        assert "Give each file another name" in hedgerow("serve", first, again).err
+    assert "are for one study" in hedgerow("serve", first, alike, "--vouch").err
+    assert not (tmp_path / "server").exists()
 
 
 def test_nobody_vouches_where_all_clients_say_hello(hedgerow: Command, tmp_path: Path) -> None:

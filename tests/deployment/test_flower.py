@@ -242,6 +242,7 @@ def test_a_node_without_a_place_is_told_how_to_start() -> None:
 FLOWER = os.environ.get("HEDGEROW_FLOWER", sys.prefix)
 """The virtual environment with Flower."""
 PATIENCE = 900.0  # seconds
+NO_INSTALLS = "--disable-runtime-dependency-installation"
 START = 30  # looks at a free ledger before a run is started again
 
 
@@ -289,6 +290,7 @@ def test_the_page_shows_the_app() -> None:
     for name, text in files.items():
         if name.endswith(".py"):
             compile(text, name, "exec")
+    assert f"flower-superlink {NO_INSTALLS}" in (ROOT / "docs" / "flower.md").read_text()
 
 
 @pytest.mark.long
@@ -313,7 +315,7 @@ def test_a_study_under_flower(tmp_path: Path) -> None:
         **{"PYTHONPATH": str(ROOT / "src"), "PATH": f"{FLOWER}/bin:{os.environ['PATH']}"},
     }
     link = [superlink, "--insecure", "--host", "127.0.0.1", "--port", str(port)]
-    with started([*link, "--disable-runtime-dependency-installation"], tmp_path / "link.log", env):
+    with started([*link, NO_INSTALLS], tmp_path / "link.log", env):
         _wait_for(port)
         with _nodes(supernode, places, losses, port, tmp_path, env):
             run = [flwr, "run", str(app), "here", "--run-config", f'study="{tmp_path / "server"}"']

@@ -19,15 +19,18 @@ import uvicorn
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import http_client, http_connection, wire
+from hedgerow.deployment.config import ServerOptions
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.desk import Desk
 from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
 from hedgerow.deployment.http_connection import LINGER, protocol
-from hedgerow.deployment.http_server import Limits, Tls, listen
+from hedgerow.deployment.http_server import Limits, Tls, listen, make_app, make_server
 from hedgerow.deployment.learner import NoReply
 from hedgerow.deployment.pages.live import live_page
+from hedgerow.deployment.serving import limits_of
 from support.proxy import connect_proxy, make_certificates
-from support.served import play, served
+from support.served import Served, play, served
+from support.simulated import small_study
 from support.waiting import PATIENCE, until
 
 LOSSES = np.random.default_rng(0).integers(0, 2**20, (6, 2, 3)) / 2**20
@@ -60,6 +63,57 @@ def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path)
             HttpLink(Route(url, files["ca"], proxy=proxy, **own), 0.0).call(b"M")
 
 
+def test_several_studies_in_one_process(tmp_path: Path) -> None:
+    """Each below its prefix, with its own page and metrics; the health of all is at the root."""
+    studies = {
+        f"/{name}": small_study(tmp_path / name, clients=2, experts=3, horizon=6).running_server()
+        for name in ("wards", "labs")
+    }
+    desks = {
+        prefix: Desk(lambda study=study: study, limits_of(study, ServerOptions()))
+        for prefix, study in studies.items()
+    }
+    beside = listen("127.0.0.1", 0)
+    server = make_server(make_app(desks, live_page), desks, None, beside)
+    listening, operations = listen("127.0.0.1", 0), beside.getsockname()[1]
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    ones = {
+        prefix: Served(
+            tmp_path / prefix.strip("/"), listening.getsockname()[1], desks[prefix], server, study,
+            thread,
+        )
+        for prefix, study in studies.items()
+    }  # fmt: skip
+    until(lambda: server.started, "the server")
+    for prefix, one in ones.items():
+        url = f"http://{one.host}{prefix}"
+        play([one.learner(0, one.link(url=url)), one.learner(1, one.link(url=f"{url}/"))], LOSSES)
+        assert one.study.over
+        assert [study.over for study in studies.values()] == [True, prefix == "/labs"]
+    wards, labs = ones.values()
+    chunked = b"POST /labs/v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", labs.port), 10) as connection:  # the longer way
+        connection.sendall(chunked + b"1\r\nM\r\n0\r\n\r\n")
+        assert labs.study.manifest.server.encode() in connection.recv(2**16)
+    with pytest.raises(Unreachable, match="404"):
+        wards.link().call(wire.MANIFEST)
+    message = wire.pack(wire.Join(0), wards.study.study, wards.study.key)
+    refusal = wire.read_refusal(labs.ask("POST", f"/labs{MESSAGES}", message)[2])
+    assert refusal.code is wire.Code.STUDY
+    assert b"A simulated study" in wards.ask("GET", "/wards/")[2]
+    for port in (wards.port, operations):
+        assert b"hedgerow_over 1" in wards.ask("GET", "/labs/metrics", port=port)[2]
+        assert wards.ask("GET", "/healthz", port=port)[2] == b"wards: ok\nlabs: ok\n"
+        assert wards.ask("GET", "/readyz", port=port)[:1] == (200,)
+        desks["/labs"].old = True
+        assert wards.ask("GET", "/healthz", port=port)[0] == 503
+        assert wards.ask("GET", "/wards/healthz", port=port)[0] == 200
+        desks["/labs"].old = False
+    for one in ones.values():
+        one.stop()
+
+
 def test_a_proxy_that_refuses_is_named(tmp_path: Path) -> None:
     with connect_proxy(refuse=True) as (proxy, _):
         link = HttpLink(Route("http://127.0.0.1:9", proxy=proxy), 0.0)
@@ -68,7 +122,14 @@ def test_a_proxy_that_refuses_is_named(tmp_path: Path) -> None:
 
 
 def test_a_route_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for url in ("ftp://a", "https://", "https://a:x", "https://a/path", "https://u:p@a"):
+    for url in (
+        "ftp://a",
+        "https://",
+        "https://a:x",
+        "https://a/pa th",
+        "https://a/b?c",
+        "https://u:p@a",
+    ):
         with pytest.raises(InvalidValue) as error:
             Route(url)
         assert ":p@" not in str(error.value) or "of the form" in str(error.value)
@@ -347,7 +408,7 @@ def test_a_slow_client_gets_its_whole_last_answer(caplog: pytest.LogCaptureFixtu
 
     options: dict[str, Any] = {"log_level": "error", "lifespan": "off"}
     quiet = Desk(lambda: pytest.fail("no study is opened"), Limits(2**20))
-    server = uvicorn.Server(uvicorn.Config(answer, http=protocol(quiet), **options))
+    server = uvicorn.Server(uvicorn.Config(answer, http=protocol({"": quiet}), **options))
     with listen("127.0.0.1", 0) as listening:
         serving = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         serving.start()
@@ -428,9 +489,9 @@ def test_every_way_to_write_a_message_is_read_alike(tmp_path: Path) -> None:
         wire.Code.FORM, "These bytes are not a message that is expected here."
     )
     head = USUAL[: -len(BODY)]
-    assert http_connection._length(head) == len(BODY)
+    assert http_connection._usual(head) == (MESSAGES.encode(), len(BODY))
     for wrong in (head.replace(b"POST", b"post"), head.replace(b"HTTP", b"http")):
-        assert http_connection._length(wrong) is None  # the longer way decides
+        assert http_connection._usual(wrong) == (b"", 0)  # the longer way decides
     with served(tmp_path) as one:
         for name, packets in WAYS.items():
             wanted = b"".join(packets).count(BODY)

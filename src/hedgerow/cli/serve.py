@@ -12,11 +12,13 @@ import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.core.errors import InvalidValue
 from hedgerow.version import __version__
 
 if TYPE_CHECKING:
-    from hedgerow.deployment.config import ServeConfig, ServerOptions
+    from hedgerow.deployment.config import ServeConfig
     from hedgerow.deployment.manifest import Manifest
+    from hedgerow.deployment.server import StudyServer
 
 DO = (
     "If a client of the last exchange is lost, bring the anchor back. If you cannot, see --vouch "
@@ -25,8 +27,12 @@ DO = (
 
 
 def serve(
-    file: Annotated[
-        Path, typer.Argument(help="The study in TOML: algorithm, setting and keys of the clients.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="The study in TOML: algorithm, setting and keys of the clients. Or several.",
+        ),
     ],
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
     port: Annotated[
@@ -66,6 +72,9 @@ def serve(
     `server`, optional: host, port, folder, certificate, certificate_key and so on. Variables such
     as HEDGEROW_SERVER_PORT replace values of this table.
 
+    Several files are several studies in one process, each below the name of its file:
+    https://HOST:PORT/NAME. They have the same host, port and certificate, and different folders.
+
     At the first start the study gets its manifest, signed with the server's key. Later starts
     continue the study. Clients join with the printed command. The address shows a live page;
     /healthz, /readyz and /metrics are for operators. SIGTERM and Ctrl-C stop the server cleanly,
@@ -77,23 +86,37 @@ def serve(
     was never restored from a copy, start it with --vouch: it then goes on.
     """
     prepare(plugin)
-    from hedgerow.deployment.config import load
+    from hedgerow.deployment.config import check_together, load
+    from hedgerow.deployment.http_client import PATH
 
-    config = load(file)
+    if len(files) > 1 and (folder is not None or vouch or check):
+        raise InvalidValue("--folder, --vouch and --check are for one study. Name one file.")
     changed = {"host": host, "port": port, "folder": None if folder is None else str(folder)}
-    options = replace(config.options, **{k: v for k, v in changed.items() if v is not None})
+    given = {key: value for key, value in changed.items() if value is not None}
+    configs: dict[str, ServeConfig] = {}
+    for file in files:
+        found = load(file)
+        prefix = f"/{file.stem}" if len(files) > 1 else ""
+        if prefix in configs or not PATH.fullmatch(prefix):
+            raise InvalidValue(
+                f"The study of {file} would be at {prefix!r}. Give each file another name, of "
+                "letters, digits, '.', '_' and '-'."
+            )
+        configs[prefix] = replace(found, options=replace(found.options, **given))
     if check:
         from hedgerow.deployment.server_ledger import KEY, public_keys
 
-        key = Path(options.folder) / KEY
+        config = configs[""]
+        key = Path(config.options.folder) / KEY
         if not key.exists():
             ERR.print(f"The server's key is made: {key}", markup=False, soft_wrap=True)
-        _print(config.manifest(public_keys(options.folder)), "", json)
+        _print(config.manifest(public_keys(config.options.folder)), "", json)
         return 0
-    return _serve(config, options, vouch, json)
+    check_together([config.options for config in configs.values()])
+    return _serve(configs, vouch, json)
 
 
-def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool) -> int:
+def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
     from hedgerow.deployment.anchor import AnchorFailed
     from hedgerow.deployment.database import FATAL
     from hedgerow.deployment.desk import Desk
@@ -101,8 +124,9 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
     from hedgerow.deployment.http_server import serve as serve_http
     from hedgerow.deployment.logs import log, start_logs
     from hedgerow.deployment.pages.live import live_page
-    from hedgerow.deployment.serving import limits_of, open_study
+    from hedgerow.deployment.serving import limits_of
 
+    options = next(iter(configs.values())).options
     options.check_encrypted()
     tls = None
     if options.certificate is not None and options.certificate_key is not None:
@@ -112,10 +136,16 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
     listening = listen(options.host, options.port)  # first: a study that is made is final
     host, _, at = options.operations.rpartition(":")
     operations = listen(host, int(at)) if options.operations else None
+    start_logs(options.log)
+    desks: dict[str, Desk] = {}
     try:
-        study = open_study(config, options)
-        changed = study.amend(config.roster)
-        vouched = vouch and study.vouch()
+        for prefix, config in configs.items():
+            study = _opened(config, vouch)
+            limits = limits_of(study, config.options)
+            desks[prefix] = Desk(lambda study=study: study, limits)
+            bound = listening.getsockname()[1]
+            url = f"{'http' if tls is None else 'https'}://{options.host}:{bound}{prefix}"
+            _print(study.manifest, url, json)
     except AnchorFailed as error:
         listening.close()
         ERR.print(f"Error: {error}", markup=False, soft_wrap=True)
@@ -123,23 +153,28 @@ def _serve(config: ServeConfig, options: ServerOptions, vouch: bool, json: bool)
     except BaseException:
         listening.close()
         raise
-    start_logs(options.log)
-    for words in changed:
+    place = None if operations is None else f"{host}:{operations.getsockname()[1]}"
+    log("starting", version=__version__, studies=len(desks), operations=place)
+    return serve_http(make_app(desks, live_page), desks, listening, tls, operations)
+
+
+def _opened(config: ServeConfig, vouch: bool) -> StudyServer:
+    """The study, changed as its file says, and what the log should say about it."""
+    from hedgerow.deployment.logs import log
+    from hedgerow.deployment.serving import open_study
+
+    study = open_study(config, config.options)
+    for words in study.amend(config.roster):
         log("the roster has changed", logging.WARNING, change=words)
     if vouch:
+        vouched = study.vouch()
         words = "the operator has vouched" if vouched else "--vouch was not needed: nobody vouched"
         log(words, logging.WARNING, exchange=study.exchange)
     if study.lost_anchor is not None:
         log("the anchor is missing or old", logging.WARNING, anchor=str(study.lost_anchor), do=DO)
-    facts = {"study": study.manifest.digest.hex()[:16], "exchange": study.exchange}
-    place = None if operations is None else f"{host}:{operations.getsockname()[1]}"
-    log("starting", version=__version__, title=study.manifest.title, **facts, operations=place)
-    desk = Desk(lambda: study, limits_of(study, options))
-    app = make_app(desk, live_page)
-    bound = listening.getsockname()[1]
-    url = f"{'http' if tls is None else 'https'}://{options.host}:{bound}"
-    _print(study.manifest, url, json)
-    return serve_http(app, desk, listening, tls, operations)
+    digest = study.manifest.digest.hex()[:16]
+    log("opened", title=study.manifest.title, study=digest, exchange=study.exchange)
+    return study
 
 
 def _print(manifest: Manifest, url: str, json: bool) -> None:

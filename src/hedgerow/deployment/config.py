@@ -40,7 +40,7 @@ certificate_key = "server.key"
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -64,6 +64,11 @@ KEYS = (
 )
 SERVER = "HEDGEROW_SERVER_"
 SECONDS = ("wait", "slow", "close_after")
+SHARED = (
+    *("host", "port", "certificate", "certificate_key", "client_ca", "unencrypted"),
+    *("slow", "operations", "log"),
+)
+"""Options of a process, which all its studies share."""
 FILES = ("folder", "anchor", "certificate", "certificate_key", "client_ca")
 
 
@@ -161,6 +166,23 @@ class ServerOptions:
                 "certificate and certificate_key in [server], or unencrypted = true if something "
                 "in front of the server encrypts."
             )
+
+
+def check_together(several: Sequence[ServerOptions]) -> None:
+    """Refuse studies that one process cannot serve: with other addresses, or in one folder."""
+    first = several[0]
+    for options in several[1:]:
+        for name in SHARED:
+            one, other = getattr(first, name), getattr(options, name)
+            if one != other:
+                raise InvalidValue(
+                    f"Studies in one process have the same {name}, and here it is {one!r} and "
+                    f"{other!r}. Write it alike in each file, or start two servers."
+                )
+    if len({Path(options.folder).resolve() for options in several}) < len(several):
+        raise InvalidValue(
+            "Two studies have the same folder. Give each its own, with folder under [server]."
+        )
 
 
 @dataclass(frozen=True)

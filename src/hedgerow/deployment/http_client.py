@@ -44,6 +44,7 @@ _SIMPLE = re.compile(
     rb"HTTP/1\.1 ([2-5][0-9][0-9]) ([ -~]{0,80})\r\n"
     rb"((?:[a-z0-9-]+: [!-~](?:[ -~]{0,198}[!-~])?\r\n){0,20})\r\n"
 )
+PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 _FIELD = re.compile(rb"([a-z0-9-]+): ([ -~]+)\r\n")
 
 
@@ -58,7 +59,8 @@ class Route:
     Parameters
     ----------
     url
-        The address of the server, `https://host:port`. `http://` is for one machine.
+        The address of the server, `https://host:port`, or of one of its studies,
+        `https://host:port/NAME`. `http://` is for one machine.
     ca
         A file with the certificate of the authority that signed the server's certificate.
         None: the authorities that this machine trusts.
@@ -90,9 +92,10 @@ class Route:
     def __post_init__(self) -> None:
         positive("wait", self.wait)
         parts = _split("url", self.url)
-        if parts.path.strip("/") or parts.query or parts.username:
+        if not PATH.fullmatch(parts.path) or parts.query or parts.fragment or parts.username:
             raise InvalidValue(
-                f"Expected url={self.url!r} of the form https://host:port, without a path."
+                f"Expected url={self.url!r} of the form https://host:port or "
+                "https://host:port/NAME."
             )
         if parts.scheme == "http" and (self.ca or self.certificate):
             raise InvalidValue(f"Expected url={self.url!r} to begin with https:// to use TLS.")
@@ -109,6 +112,11 @@ class Route:
         """Host and port of the server."""
         parts = _split("url", self.url)
         return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def path(self) -> str:
+        """Where messages go."""
+        return _split("url", self.url).path.rstrip("/") + MESSAGES
 
     @property
     def secure(self) -> bool:
@@ -324,7 +332,7 @@ class HttpLink:
         self._sleep, self._clock = sleep, clock
         self._context = route.context()
         self._start = (
-            f"POST {MESSAGES} HTTP/1.1\r\nHost: {route.host}\r\nAccept-Encoding: identity\r\n"
+            f"POST {route.path} HTTP/1.1\r\nHost: {route.host}\r\nAccept-Encoding: identity\r\n"
             f"Content-Type: {MEDIA}\r\n"
         ).encode()
         self._connection: http.client.HTTPConnection | None = None

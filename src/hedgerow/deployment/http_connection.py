@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
@@ -36,16 +37,18 @@ def fields_of(reply: Reply) -> list[tuple[bytes, bytes]]:
     return [*retry, (b"content-length", b"%d" % len(reply.data)), _TYPE] if reply.data else retry
 
 
-def _plain(data: bytes, most: int) -> int | None:
-    """The length of the body, if these bytes are one whole message with headers as usual."""
+def _plain(data: bytes, desks: Mapping[bytes, Desk]) -> tuple[Desk, int] | None:
+    """The desk and the length of the body, if this is one whole message with headers as usual."""
     end = data.find(b"\r\n\r\n", 0, 1024) + 4
-    length = _length(data[:end]) if end > 3 else None
-    return length if length is not None and length <= most and end + length == len(data) else None
+    target, length = _usual(data[:end]) if end > 3 else (b"", 0)
+    desk = desks.get(target)
+    fits = desk is not None and length <= desk.limits.body and end + length == len(data)
+    return (desk, length) if desk is not None and fits else None
 
 
 @lru_cache(maxsize=1024)
-def _length(head: bytes) -> int | None:
-    """The length that the head of a message states; None: it says something else as well.
+def _usual(head: bytes) -> tuple[bytes, int]:
+    """The target and the length that a head states; no target: it says something else as well.
 
     h11 reads each head, once: those of one client, and of clients alike, are equal byte by byte.
     """
@@ -54,13 +57,13 @@ def _length(head: bytes) -> int | None:
     try:
         found = reader.next_event()
     except h11.RemoteProtocolError:
-        return None
+        return b"", 0
     if not isinstance(found, h11.Request) or reader.trailing_data[0]:
-        return None
-    fields = dict(found.headers)
-    first = found.method, found.target, found.http_version
-    usual = first == (b"POST", MESSAGES.encode(), b"1.1") and fields.keys() <= _USUAL
-    return int(fields[b"content-length"]) if usual and b"content-length" in fields else None
+        return b"", 0
+    fields, first = dict(found.headers), (found.method, found.http_version)
+    usual = first == (b"POST", b"1.1") and fields.keys() <= _USUAL
+    known = usual and b"content-length" in fields
+    return (found.target, int(fields[b"content-length"])) if known else (b"", 0)
 
 
 class _Joined(h11.Connection):
@@ -77,8 +80,8 @@ class _Joined(h11.Connection):
         return head + data
 
 
-def protocol(desk: Desk) -> type[H11Protocol]:
-    """HTTP/1.1 that cuts off slow headers and limits the connections of one address.
+def protocol(desks: Mapping[str, Desk]) -> type[H11Protocol]:
+    """HTTP/1.1 for desks by prefix, with limits for slow headers and connections of one address.
 
     A message that comes whole, with the few headers that our clients send, is taken at once,
     without the events of h11, uvicorn and an application. An upload costs 270 us of processor time
@@ -86,7 +89,9 @@ def protocol(desk: Desk) -> type[H11Protocol]:
     uvicorn has no limits for slow headers and for the connections of one address.
     """
     of_address: Counter[str] = Counter()
-    limits = desk.limits
+    targets = {f"{prefix}{MESSAGES}".encode(): desk for prefix, desk in desks.items()}
+    slow = max(desk.limits.slow for desk in desks.values())
+    connections = sum(desk.limits.connections for desk in desks.values())
 
     class Patient(H11Protocol):
         timer: asyncio.TimerHandle | None = None
@@ -105,7 +110,7 @@ def protocol(desk: Desk) -> type[H11Protocol]:
             super().connection_made(transport)
             self.address = self.client[0] if self.client else ""
             of_address[self.address] += 1
-            if of_address[self.address] > limits.connections:
+            if of_address[self.address] > connections:
                 transport.abort()
             else:
                 self.expect_headers(True)
@@ -125,18 +130,20 @@ def protocol(desk: Desk) -> type[H11Protocol]:
                 self.later += data
                 self.transport.pause_reading()
                 return
-            length = None if self.parsing else _plain(data, limits.body)
-            if length is None:
+            found = None if self.parsing else _plain(data, targets)
+            if found is None:
                 self.parsing = True
                 super().data_received(data)
                 self.expect_headers(self.conn.their_state is h11.IDLE)
                 return
             self._unset_keepalive_if_required()
             self.expect_headers(False)
-            self.answering = self.loop.create_task(self.answer(data[len(data) - length :]))
+            desk, length = found
+            message = data[len(data) - length :]
+            self.answering = self.loop.create_task(self.answer(desk, message))
             self.tasks.add(self.answering)
 
-        async def answer(self, data: bytes) -> None:
+        async def answer(self, desk: Desk, data: bytes) -> None:
             task, reply = self.answering, await desk.take(self.address, data)
             self.tasks.discard(task)
             fields = b"".join(b"%b: %b\r\n" % field for field in fields_of(reply))
@@ -183,7 +190,7 @@ def protocol(desk: Desk) -> type[H11Protocol]:
 
         def expect_headers(self, incomplete: bool) -> None:
             if incomplete and self.timer is None:
-                self.timer = self.loop.call_later(limits.slow, self.transport.abort)
+                self.timer = self.loop.call_later(slow, self.transport.abort)
             elif not incomplete and self.timer is not None:
                 self.timer.cancel()
                 self.timer = None

@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,14 +94,16 @@ async def _body(scope: Any, receive: Any, limits: Limits) -> bytes:
 class _Messages:
     """Takes messages that came in parts or with other headers, before the application does."""
 
-    def __init__(self, app: Any, desk: Desk) -> None:
-        self._app, self._desk = app, desk
+    def __init__(self, app: Any, desks: Mapping[str, Desk]) -> None:
+        self._app = app
+        self._desks = {f"{prefix}{MESSAGES}": desk for prefix, desk in desks.items()}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or scope["path"] != MESSAGES or scope["method"] != "POST":
+        desk = self._desks.get(scope["path"]) if scope["type"] == "http" else None
+        if desk is None or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        desk, headers = self._desk, list[tuple[bytes, bytes]]()
+        headers = list[tuple[bytes, bytes]]()
         try:
             data = await _body(scope, receive, desk.limits)
             reply = await desk.take(scope["client"][0] if scope["client"] else "", data)
@@ -112,13 +114,19 @@ class _Messages:
         await send({"type": "http.response.body", "body": reply.data})
 
 
-def make_app(desk: Desk, *parts: Part) -> Starlette:
-    """The application around a desk. Each part adds routes, for example the live page.
+def by_prefix(desks: Desk | Mapping[str, Desk]) -> Mapping[str, Desk]:
+    """The desks of a process by what the paths of their studies begin with; one alone has none."""
+    return {"": desks} if isinstance(desks, Desk) else desks
+
+
+def make_app(desks: Desk | Mapping[str, Desk], *parts: Part) -> Starlette:
+    """The application around desks. Each part adds routes, for example the live page.
 
     Parameters
     ----------
-    desk
-        The desk, not started yet: the application starts and closes it.
+    desks
+        A desk, not started yet: the application starts and closes it. Or several by prefix, such as
+        "/wards".
     parts
         Functions that add routes.
 
@@ -132,39 +140,68 @@ def make_app(desk: Desk, *parts: Part) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await desk.start()
+        for desk in by_prefix(desks).values():
+            await desk.start()
         yield
-        await desk.close()
-
-    app = Starlette(lifespan=lifespan)
+        for desk in by_prefix(desks).values():
+            await desk.close()
 
     async def only_post(request: Request) -> Response:
         return _text(405, "messages are sent with POST")
 
-    app.add_route(MESSAGES, only_post, methods=["GET"])
-    for_operators(app, desk)
-    for part in parts:
-        part(app, desk)
+    def messages(app: Starlette, desk: Desk) -> None:
+        app.add_route(MESSAGES, only_post, methods=["GET"])
+
+    app = Starlette(lifespan=lifespan)
+    _add(app, by_prefix(desks), messages, for_operators, *parts)
     return app
+
+
+def _add(app: Starlette, desks: Mapping[str, Desk], *parts: Part) -> None:
+    """Add parts for every desk, below its prefix; with several, the health of all at the root."""
+    for prefix, desk in desks.items():
+        below = Starlette() if prefix else app
+        for part in parts:
+            part(below, desk)
+        if prefix:
+            app.mount(prefix, below)
+    if "" not in desks:
+        _health_of(app, desks)
+
+
+def _health_of(app: Starlette, desks: Mapping[str, Desk]) -> None:
+    """Add /healthz and /readyz: what the worst desk says, and the text of each."""
+
+    def of_all(found: list[tuple[int, str]]) -> Response:
+        named = zip(desks, found, strict=True)
+        texts = [f"{prefix.strip('/')}: {text}" if prefix else text for prefix, (_, text) in named]
+        return _text(max(status for status, _ in found), "\n".join(texts))
+
+    async def health(request: Request) -> Response:
+        ended = [desk.fatal is not None or desk.old for desk in desks.values()]
+        return of_all([(503, "the study cannot go on") if end else (200, "ok") for end in ended])
+
+    async def ready(request: Request) -> Response:
+        return of_all([_ready(desk) for desk in desks.values()])
+
+    app.add_route("/healthz", health, methods=["GET"])
+    app.add_route("/readyz", ready, methods=["GET"])
+
+
+def _ready(desk: Desk) -> tuple[int, str]:
+    if not desk.ready or desk.old:
+        return 503, "not ready" if desk.stuck is None else f"not ready: {desk.stuck}"
+    return 200, "ready" if desk.stuck is None else f"ready, but {desk.stuck}"
 
 
 def for_operators(app: Starlette, desk: Desk) -> None:
     """Add /healthz, /readyz and /metrics."""
 
-    async def health(request: Request) -> Response:
-        ended = desk.fatal is not None or desk.old
-        return _text(503, "the study cannot go on") if ended else _text(200, "ok")
-
-    async def ready(request: Request) -> Response:
-        if not desk.ready or desk.old:
-            return _text(503, "not ready" if desk.stuck is None else f"not ready: {desk.stuck}")
-        return _text(200, "ready" if desk.stuck is None else f"ready, but {desk.stuck}")
-
     async def numbers(request: Request) -> Response:
         return _text(200, await metrics.of_server(desk), metrics.MEDIA)
 
-    for path, page in (("/healthz", health), ("/readyz", ready), ("/metrics", numbers)):
-        app.add_route(path, page, methods=["GET"])
+    _health_of(app, {"": desk})
+    app.add_route("/metrics", numbers, methods=["GET"])
 
 
 def _text(status: int, text: str, media: str = PLAIN) -> Response:
@@ -188,15 +225,17 @@ class OrderlyServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        desk: Desk,
+        desks: Mapping[str, Desk],
         tls: Tls | None = None,
         operations: socket.socket | None = None,
     ) -> None:
         super().__init__(config)
-        self.desk = desk
+        self._desks = desks
         self._operations, self._beside = operations, None
         self._tls = tls
-        desk.on_fatal = self.end
+        for desk in desks.values():
+            desk.on_fatal = self.end
+        self._expires()
 
     def renew(self, *_: Any) -> None:
         """Read the certificate again; connections from now on show it. A wrong one is not taken."""
@@ -209,13 +248,20 @@ class OrderlyServer(uvicorn.Server):
         except (InvalidValue, OSError) as error:
             log_error("the certificate was not renewed", error, do="check the files; see --check")
             return
-        self.desk.expires = self._tls.expires()
-        log("the certificate was renewed", expires=self.desk.expires.isoformat())
+        log("the certificate was renewed", expires=self._expires())
+
+    def _expires(self) -> str | None:
+        """Note when the certificate expires."""
+        found = None if self._tls is None else self._tls.expires()
+        for desk in self._desks.values():
+            desk.expires = found
+        return None if found is None else found.isoformat()
 
     async def _watch(self) -> None:
         """Warn of the end of the certificate, once a day."""
-        while self.desk.expires is not None:
-            days = (self.desk.expires - datetime.now(UTC)).days
+        one = next(iter(self._desks.values()))
+        while one.expires is not None:
+            days = (one.expires - datetime.now(UTC)).days
             if days < WARNED:
                 log("the certificate expires soon", logging.WARNING, days=days)
             await asyncio.sleep(24 * 3600)
@@ -225,7 +271,7 @@ class OrderlyServer(uvicorn.Server):
         self._watching = asyncio.create_task(self._watch())
         if self._operations is not None:
             app = Starlette()
-            for_operators(app, self.desk)
+            _add(app, self._desks, for_operators)
             config = uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=1, **QUIET)
             server = _Beside(config)
             task = asyncio.create_task(server.serve([self._operations]))
@@ -250,7 +296,8 @@ class OrderlyServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log("stopping")
-        self.desk.stop()
+        for desk in self._desks.values():
+            desk.stop()
         self._watching.cancel()
         await super().shutdown(sockets)
         if self._beside is not None:
@@ -344,16 +391,20 @@ def allow_connections(count: int) -> None:
 
 
 def make_server(
-    app: Starlette, desk: Desk, tls: Tls | None = None, operations: socket.socket | None = None
+    app: Starlette,
+    desks: Desk | Mapping[str, Desk],
+    tls: Tls | None = None,
+    operations: socket.socket | None = None,
 ) -> OrderlyServer:
     """A server for messages and the application, not running yet."""
+    known = by_prefix(desks)
     # asyncio would keep 256 KiB for each connection. Measured with 300 connections: 297 KB of
     # memory for each with that, 52 KB with this, and the same processor time.
     sslproto.SSLProtocol.max_size = TLS_BUFFER
     try:
         config = uvicorn.Config(
-            _Messages(app, desk),
-            http=protocol(desk),
+            _Messages(app, known),
+            http=protocol(known),
             lifespan="on",
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
@@ -363,18 +414,18 @@ def make_server(
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise InvalidValue(f"Cannot read the certificate or its key: {error}.") from error
-    desk.expires = None if tls is None else tls.expires()
-    return OrderlyServer(config, desk, tls, operations)
+    return OrderlyServer(config, known, tls, operations)
 
 
 def serve(
     app: Starlette,
-    desk: Desk,
+    desks: Desk | Mapping[str, Desk],
     listening: socket.socket,
     tls: Tls | None = None,
     operations: socket.socket | None = None,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C, then end in order. Returns the exit code."""
-    allow_connections(2 * desk.limits.connections)
-    make_server(app, desk, tls, operations).run([listening])
-    return 0 if desk.fatal is None else FATAL
+    known = by_prefix(desks).values()
+    allow_connections(2 * sum(desk.limits.connections for desk in known))
+    make_server(app, desks, tls, operations).run([listening])
+    return 0 if all(desk.fatal is None for desk in known) else FATAL

@@ -96,7 +96,7 @@ async def _manifest(desk: Desk) -> bytes | None:
     return wire.read_manifest(reply.data)[1] if reply.status == 200 else None
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _certificate(data: bytes) -> bytes:
     manifest = Manifest.read(data)
     return certificate_page(manifest, rebuild(manifest))
