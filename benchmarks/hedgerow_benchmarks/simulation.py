@@ -17,6 +17,7 @@ from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.window_leader import WindowLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
@@ -118,6 +119,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
     "vote_selection": (Case(VoteSelection(), 4.0),),
     "watched_selection": (Case(WatchedSelection(), 8.0),),
+    "window_leader": (Case(WindowLeader(), 2200.0, SHORT),),
 }
 """Every algorithm that plays experts; a test checks that none is missing."""
 COMBINATIONS: dict[str, AlgorithmSpec] = {"mixture": Mixture(), "private_mixture": PrivateMixture()}

@@ -4,6 +4,7 @@ from .algorithms.baselines.gradient_descent import GradientDescent as GradientDe
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
+from .algorithms.correlated.window_leader import WindowLeader as WindowLeader
 from .algorithms.dartboard.private_hedge import PrivateHedge as PrivateHedge
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates

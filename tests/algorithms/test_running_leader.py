@@ -1,4 +1,4 @@
-"""The running leader: noise by the column norm, what is decoded, trust, and the regret bound."""
+"""Running and window leader: noise by the column norm, what is decoded, trust, and the regret."""
 
 from __future__ import annotations
 
@@ -71,6 +71,66 @@ def test_almost_without_noise_it_follows_the_leader(kind: Any, trust: Any) -> No
     known = [0, 1, 2, *(t // 3 * 3 for t in range(3, 40))]  # the last exchange: 1, 2, 3, 6, ...
     expected = [0 if t == 0 else int(totals[t - 1].argmin()) for t in known]
     assert (plays(spec, losses) == np.array(expected)[:, None]).all()
+
+
+def best_windows(losses: np.ndarray) -> list[int]:
+    """Whom the window leader follows without noise, by its definition; no window is kept."""
+    sums = np.concatenate([np.zeros_like(losses[:1]), np.cumsum(losses, axis=0)])
+    whole, found = -1, [0]
+    led: dict[int, tuple[int, float]] = {whole: (0, 0.0)}  # by window: its leader, its score
+    for count in range(1, len(losses)):
+        led = {h: (x, score + losses[count - 1, x]) for h, (x, score) in led.items()}
+        whole_score = led[whole][1]
+        starts = {h: 2**h * (count // 2**h - 1) for h in range(count.bit_length())} | {whole: 0}
+        led = {
+            h: (int((sums[count] - sums[start]).argmin()), led.get(h, (0, whole_score))[1])
+            for h, start in starts.items()
+        }
+        found.append(led[min(sorted(led), key=lambda h: led[h][1])][0])
+    return found
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_almost_without_noise_the_best_window_is_followed(trust: Any) -> None:
+    rng = np.random.default_rng(0)
+    losses = np.clip(
+        np.repeat(rng.random((5, 1, 3)), 16, axis=0) + rng.random((80, 4, 3)) / 2, 0, 1
+    )
+    spec = hr.WindowLeader(epsilon=1e6, trust=trust)
+    expected = best_windows(losses.sum(axis=1))
+    assert (plays(spec, losses) == np.array(expected)[:, None]).all()
+    assert expected != plays(RunningLeader(epsilon=1e6, trust=trust), losses)[:, 0].tolist()
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_windows_cost_no_privacy_and_a_few_rows(trust: Any) -> None:
+    """It releases what the running leader does, under the same certificate."""
+    decoded, rows = [], {}
+    for kind in (hr.WindowLeader, RunningLeader):
+        algorithm, source = kind(trust=trust).build(SETTING), SeededNoise(0)
+        _, server = algorithm.server.open(source.server())
+        clients = algorithm.client.start(source.everyone("client", 4))
+        for _ in range(40):
+            uploads, clients = algorithm.client.upload(clients, source.everyone("client", 4))
+            together = type(uploads)(uploads.losses.sum(axis=0))
+            _, server = algorithm.server.aggregate(server, together, source.server())
+        decoded.append(server.decoded)
+        rows[kind] = algorithm, server
+    assert (decoded[0] == decoded[1]).all()
+    (windows, state), (all_rounds, _) = rows[hr.WindowLeader], rows[RunningLeader]
+    assert windows.certificate == all_rounds.certificate
+    assert windows.claims.regret_bound is None
+    assert len(state.starts) == len(state.ends) == len(state.scores) - 1 == 6  # 32 <= 40 < 64
+
+
+def test_with_secure_sums_windows_follow_changes() -> None:
+    game = hr.Switching(clients=100, experts=10, horizon=512, segments=4)
+    both = {"windows": hr.Private(trust="distributed"), "all": RunningLeader(trust="distributed")}
+    study = hr.run(game, both, seeds=4)
+    won = [
+        one.final_regret - all_.final_regret for one, all_ in zip(*map(study.of, both), strict=True)
+    ]
+    assert max(won) < -50
 
 
 @pytest.mark.parametrize("trust", TRUSTS)

@@ -109,6 +109,10 @@ IN_THE_QUICK_SUITE = {
         for c in CONTRACTS
         if c not in ("regret below bound", "noise follows its law", "same for every block")
     ),
+    # it releases what running_leader does
+    "window_leader": ALIKE,
+    "window_leader, distributed": (),
+    "window_leader, local": (),
     "running_leader, distributed": ALIKE,
     "running_leader, local": ALIKE,
     # the same server with other numbers; the search for them takes half a second in every setting
@@ -151,6 +155,7 @@ SECURE_IN_THE_QUICK_SUITE = {
     "walk_batches": (),
     "walk_leader": tuple(c for c in ON_BOTH_SOURCES if c != "sensitivities hold"),
     "walk_meta": ALIKE,
+    "window_leader": (),
 }
 QUICK_FOR = {  # in the quick suite for these only; others have roles like theirs
     "closing rules hold": ("phased_selection", "running_leader", "sparse_vector"),

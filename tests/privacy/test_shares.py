@@ -19,6 +19,7 @@ STEP = 2.0**-20
 SHARED = {
     "phased_selection": ({"delta": 1e-6}, LOSSES),
     "running_leader": ({}, LOSSES),
+    "window_leader": ({}, LOSSES),
     "walk_leader": ({}, LOSSES),
     "walk_batches": ({}, LOSSES),
     "walk_meta": ({}, LOSSES),

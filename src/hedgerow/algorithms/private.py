@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.window_leader import WindowLeader
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.protocol import AlgorithmSpec
@@ -19,8 +20,8 @@ def Private(  # noqa: N802
 
     * trust="central": `WatchedSelection`, which also follows a best expert that changes. It spends
       no delta.
-    * Without a trusted server, which sees only sums ("distributed") or noisy reports ("local"):
-      `RunningLeader`. It does not follow changes; with trust="distributed" `WalkMeta` does.
+    * trust="distributed" (the server sees only sums): `WindowLeader`, which follows changes, too.
+    * trust="local" (the server sees noisy reports): `RunningLeader`. It does not follow changes.
 
     Parameters
     ----------
@@ -41,4 +42,5 @@ def Private(  # noqa: N802
     """
     if trust == "central":
         return WatchedSelection(epsilon=epsilon)
-    return RunningLeader(epsilon=epsilon, delta=delta, trust=trust)
+    kind = WindowLeader if trust == "distributed" else RunningLeader
+    return kind(epsilon=epsilon, delta=delta, trust=trust)

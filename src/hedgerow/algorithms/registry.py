@@ -43,6 +43,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
         "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
         "watched_selection": "hedgerow.algorithms.watch.watched_selection:WatchedSelection",
+        "window_leader": "hedgerow.algorithms.correlated.window_leader:WindowLeader",
     },
     AlgorithmSpec,
 )

@@ -31,5 +31,6 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "walk_leader": "hedgerow.audits.cases.walks:cases",
         "walk_meta": "hedgerow.audits.cases.walks:cases",
         "watched_selection": "hedgerow.audits.cases.watch:watched_cases",
+        "window_leader": "hedgerow.audits.cases.running_leader:cases",
     },
 )

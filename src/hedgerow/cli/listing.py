@@ -35,7 +35,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "proven": PROVEN,
         "phases": "losses follow one law",
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
-        "correlated": "private running sums; running_leader with trust=local trusts no server",
+        "correlated": "private running sums; the server need not be trusted",
         "walks": "no trusted server and no horizon",
         "watch": "the best expert changes",
         "mixture": "public forecasts are combined, targets are secret",

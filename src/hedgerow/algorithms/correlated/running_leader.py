@@ -175,19 +175,25 @@ class LeadingServer(DecodingServer):
 
     gains: bool = False
 
-    def open(self, noise: Noise) -> tuple[Leader, DecodingState]:
+    def open(self, noise: Noise) -> tuple[Leader, Any]:
         return Leader(self.schedule.wait(0), 0), self.start()
 
     def aggregate(
+        self, state: Any, uploads: LossSums | NoisyFiltered, noise: Noise
+    ) -> tuple[Leader, Any]:
+        sums, after = self.decoded(state, uploads, noise)
+        leader = int(np.argmax(sums) if self.gains else np.argmin(sums))
+        return Leader(self.schedule.wait(after.exchanges), leader), after
+
+    def decoded(
         self, state: DecodingState, uploads: LossSums | NoisyFiltered, noise: Noise
-    ) -> tuple[Leader, DecodingState]:
+    ) -> tuple[Array, DecodingState]:
+        """Return the decoded sums of all experts after one more exchange, and the decoder."""
         given = np.asarray(uploads.losses, np.float64)
         if isinstance(uploads, LossSums):
             given = from_units(np.asarray(uploads.losses, np.int64))
         given = np.reshape(given, self.width)  # of all experts, or a number from each silo
-        sums, after = self.running_sums(state, given, noise)
-        leader = int(np.argmax(sums) if self.gains else np.argmin(sums))
-        return Leader(self.schedule.wait(after.exchanges), leader), after
+        return self.running_sums(state, given, noise)
 
 
 @dataclass(frozen=True)

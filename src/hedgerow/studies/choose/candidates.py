@@ -26,10 +26,12 @@ from hedgerow.algorithms.baselines.ada_hedge import AdaHedge
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.window_leader import WindowLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
@@ -203,100 +205,50 @@ UNKNOWN = Kind(
 
 def candidates() -> list[Candidate]:
     """Every algorithm in the forms that are measured."""
-    found = []
-    for delta in (0.0, DELTA):
-        more = "" if delta == 0 else f", delta={delta:g}"
-        budget: dict[str, Any] = {"epsilon": EPSILON, "delta": delta}
-        for talk, every in zip(TALKS, EVERY, strict=True):
-            rare = "" if every == 1 else f", every={every}"
-            found += [
-                Candidate(
-                    f"sparse_vector{rare}{more}",
-                    "sparse_vector",
-                    SparseVector(**budget, every=every),
-                    "central",
-                    talk,
-                    delta,
-                ),
-                Candidate(
-                    f"doubling{rare}{more}",
-                    "doubling",
-                    Doubling(**budget, every=every),
-                    "central",
-                    talk,
-                    delta,
-                ),
-                Candidate(
-                    f"potential{rare}{more}",
-                    "potential",
-                    Potential(**budget, every=every),
-                    "central",
-                    talk,
-                    delta,
-                ),
-                Candidate(
-                    f"shrinking_dartboard{rare}{more}",
-                    "shrinking_dartboard",
-                    ShrinkingDartboard(**budget, every=None if every == 1 else every),
-                    "central",
-                    talk,
-                    delta,
-                ),
-            ]
-        local = PhasedSelection(**budget, trust="local")
-        found.append(
-            Candidate(
-                f"phased_selection, trust=local{more}",
-                "phased_selection",
-                local,
-                "local",
-                TALKS[-1],
-                delta,
-            )
-        )
-    for talk, every in zip(TALKS, EVERY, strict=True):
-        label = f"sparse_vector, best_loss={BEST_LOSS:g}" + (
-            "" if every == 1 else f", every={every}"
-        )
-        known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
-        found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
-    for talk, every in zip(TALKS, EVERY, strict=True):
-        label = f"private_hedge{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
-        drawn = PrivateHedge(epsilon=EPSILON, delta=DELTA, every=every)
-        found.append(Candidate(label, "private_hedge", drawn, "central", talk, DELTA))
+    found: list[Candidate] = []
+    pure: dict[str, Any] = {"epsilon": EPSILON}
+    both: dict[str, Any] = {**pure, "delta": DELTA}
+
+    def add(spec: AlgorithmSpec, talk: str, *more: str, only: str | None = None) -> None:
+        """The label has the name, and what differs from the defaults."""
+        name, delta = ALGORITHMS.name_of(spec), float(getattr(spec, "delta", 0.0))
+        trust: Trust = getattr(spec, "trust", "central")
+        whom = () if trust == "central" else (f"trust={trust}",)
+        spends = (f"delta={delta:g}",) if delta else ()
+        label = ", ".join((name, *whom, *more, *spends))
+        found.append(Candidate(label, name, spec, trust, talk, delta, only))
+
+    often = list(zip(TALKS, EVERY, strict=True))
+    for budget in ({**pure, "delta": 0.0}, both):
+        for talk, every in often:
+            rare = () if every == 1 else (f"every={every}",)
+            for kind in (SparseVector, Doubling, Potential):
+                add(kind(**budget, every=every), talk, *rare)
+            steps = None if every == 1 else every
+            add(ShrinkingDartboard(**budget, every=steps), talk, *rare)
+        add(PhasedSelection(**budget, trust="local"), TALKS[-1])
+    for talk, every in often:
+        rare = () if every == 1 else (f"every={every}",)
+        known = SparseVector(**pure, every=every, best_loss=BEST_LOSS)
+        add(known, talk, f"best_loss={BEST_LOSS:g}", *rare, only="rarely")
+    for talk, every in often:
+        rare = () if every == 1 else (f"every={every}",)
+        add(PrivateHedge(**both, every=every), talk, *rare)
     for trust in TRUSTS:
-        for talk, every in zip(TALKS[1:], EVERY[1:], strict=True):
-            whom = "" if trust == "central" else f", trust={trust}"
-            label = f"running_leader{whom}, every={every}, delta={DELTA:g}"
-            leader = RunningLeader(epsilon=EPSILON, delta=DELTA, trust=trust, every=every)
-            found.append(Candidate(label, "running_leader", leader, trust, talk, DELTA))
+        for talk, every in often[1:]:
+            add(RunningLeader(**both, trust=trust, every=every), talk, f"every={every}")
+    for talk, every in often:
+        add(WindowLeader(**both, trust="distributed", every=every), talk, f"every={every}")
     for trust in ("distributed", "local"):
-        for name, kind in (("walk_leader", WalkLeader), ("walk_meta", WalkMeta)):
-            label = f"{name}, trust={trust}, delta={DELTA:g}"
-            walk = kind(epsilon=EPSILON, delta=DELTA, trust=trust)
-            found.append(Candidate(label, name, walk, trust, TALKS[0], DELTA))
-    shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
-    label = f"phased_selection, trust=distributed, delta={DELTA:g}"
+        add(WalkLeader(**both, trust=trust), TALKS[0])
+        add(WalkMeta(**both, trust=trust), TALKS[0])
+    add(PhasedSelection(**both, trust="distributed"), TALKS[-1])
+    add(PhasedSelection(**pure), TALKS[-1])
+    add(WatchedSelection(**pure), TALKS[0])
+    add(BlockSelection(**pure), TALKS[0])
+    add(RandomPrefix(**pure), TALKS[-1])
     return [
         *found,
-        Candidate(label, "phased_selection", shared, "distributed", TALKS[-1], DELTA),
-        Candidate(
-            "phased_selection",
-            "phased_selection",
-            PhasedSelection(epsilon=EPSILON),
-            "central",
-            TALKS[-1],
-        ),
-        *(
-            Candidate(name, name, spec, "central", TALKS[0])
-            for name, spec in (
-                ("watched_selection", WatchedSelection(epsilon=EPSILON)),
-                ("block_selection", BlockSelection(epsilon=EPSILON)),
-            )
-        ),
-        Candidate(
-            "random_prefix", "random_prefix", RandomPrefix(epsilon=EPSILON), "central", TALKS[-1]
-        ),
         Candidate(GUESSING, GUESSING, Uniform(), "local", "never"),
         Candidate("follow_the_leader", "follow_the_leader", FollowTheLeader(), None, TALKS[0]),
         Candidate("ada_hedge", "ada_hedge", AdaHedge(), None, TALKS[0]),
