@@ -43,6 +43,10 @@ def test_the_verdict_follows_the_ratios() -> None:
     (row,) = (row for row in good.tables[0].rows if row[1] == "watched_selection")
     shown = dict(zip(good.tables[0].columns, row, strict=True))
     assert [shown[key] for key in ("worst", "worst if misled")] == ["0.5", "3"]
+    reached = [[row[0] for row in each.tables[1].rows if row[-1] == "yes"] for each in (good, bad)]
+    assert reached == [list(price.LIMITS), []]
+    assert "misses: none" in good.message
+    assert "misses: worst 20, not 10; geometric mean 20, not 1.5" in bad.message
 
 
 def test_a_specialist_is_never_better_than_the_best_one() -> None:
@@ -56,6 +60,6 @@ def test_a_specialist_is_never_better_than_the_best_one() -> None:
 def test_the_worst_stream_and_95_per_cent_are_of_streams_that_are_judged() -> None:
     size = price.SIZES[0]
     found = {(size, str(ratio)): {"a": float(ratio)} for ratio in range(1, 102)}
-    set_apart = {(size, "camps"): {"a": 500.0}, (size, "alternate"): {"a": 200.0}}
+    set_apart = {(size, "sawtooth"): {"a": 500.0}, (size, "alternate"): {"a": 200.0}}
     shown = price.summary(found | set_apart, "a")
     assert [shown[key] for key in ("worst", "95 %", "worst if misled")] == [101.0, 96.0, 500.0]
