@@ -297,6 +297,26 @@ def test_few_buffers_come_close_to_the_square_root(rounds: int, buffers: int, sh
     assert best <= ToeplitzRoot(rounds).scaled_errors().max * (1 + share)
 
 
+@pytest.mark.parametrize(
+    ("rounds", "times", "apart", "share"), [(300, 24, 7, 0.8), (100, 5, 1, 0.95), (64, 2, 10, 0.99)]
+)
+def test_noise_for_several_vectors_of_a_person_is_less(
+    rounds: int, times: int, apart: int, share: float
+) -> None:
+    """At the same guarantee, which the columns themselves confirm; and the slopes are right."""
+    usual = BufferedToeplitz.optimised(rounds)
+    made = BufferedToeplitz.optimised(rounds, times=times, apart=apart)
+    assert made.scaled_errors(times, apart).max < share * usual.scaled_errors(times, apart).max
+    columns = made.matrix()[:, ::apart][:, :times].sum(axis=1)
+    assert made.sensitivity(times, apart) == pytest.approx(np.linalg.norm(columns), rel=1e-11)
+    steps = np.random.default_rng(0).normal(-0.5, 0.3, 8)
+    at = (rounds, "max", times, apart)
+    value, slopes = buffered.objective(steps, *at)
+    for k, slope in enumerate(slopes):
+        moved = buffered.objective(steps + 1e-6 * np.eye(8)[k], *at)[0]
+        assert (moved - value) / 1e-6 == pytest.approx(slope, abs=1e-5)
+
+
 def test_the_rms_objective_has_the_smaller_rms_error() -> None:
     for make in (BufferedToeplitz.optimised, Banded.optimised):
         largest, rms = make(200, 3, "max").scaled_errors(), make(200, 3, "rms").scaled_errors()
@@ -476,6 +496,7 @@ def test_a_spoilt_state_is_refused() -> None:
         lambda: BufferedToeplitz(5, (0.0, 0.1)),
         lambda: BufferedToeplitz(5, (0.1, 0.1 + 1e-10), "float32"),
         lambda: BufferedToeplitz.optimised(5, 0),
+        lambda: BufferedToeplitz.optimised(5, times=0),
         lambda: Dense(-1),
         lambda: Dense(100_000),
         lambda: Epochs(first=1),

@@ -23,6 +23,7 @@ from hedgerow.running_sums.filters import Filter, GeometricFilter, Precision
 from hedgerow.running_sums.toeplitz import Toeplitz
 
 Objective = Literal["max", "rms"]
+MOST_TIMES = 64  # vectors of one person for which a factorisation is optimised
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,28 @@ class BufferedToeplitz(Toeplitz):
         buffers: int = 4,
         error: Objective = "max",
         precision: Precision = "float64",
+        times: int = 1,
+        apart: int = 1,
     ) -> BufferedToeplitz:
-        """Return the factorisation with the smallest error times sensitivity that was found."""
-        at_least("rounds", rounds, 1)
-        at_least("buffers", buffers, 1)
+        """Return the factorisation with the smallest error times sensitivity that was found.
+
+        The sensitivity is that of one person with `times` vectors, `apart` rounds apart (at most 64
+        are counted here). For several vectors fewer buffers may be enough.
+        """
+        for name, value in {"rounds": rounds, "buffers": buffers, "times": times}.items():
+            at_least(name, value, 1)
+        at_least("apart", apart, 1)
         if error not in ("max", "rms"):
             raise InvalidValue(f"Expected error={error!r} to be 'max' or 'rms'.")
-        return cls(rounds, optimal_gaps(rounds, buffers, error), precision)
+        times = min(times, MOST_TIMES, -(-rounds // apart))
+        if times == 1:
+            return cls(rounds, optimal_gaps(rounds, buffers, error), precision)
+        for few in range(buffers, 1, -1):  # poles that meet zeros are left out
+            try:
+                return cls(rounds, optimal_gaps(rounds, few, error, times, apart), precision)
+            except InvalidValue:
+                continue
+        return cls(rounds, optimal_gaps(rounds, 1, error, times, apart), precision)
 
     @cached_property
     def _gaps(self) -> Array:
@@ -138,24 +154,10 @@ class BufferedToeplitz(Toeplitz):
         return Errors(sqrt(squares[0]), sqrt(squares[1]))
 
     def _shared(self, times: int, apart: int) -> float:
-        """Closed form: the product of columns s and s + g, for all pairs of the worst pattern."""
+        """Closed form: all vectors of the worst pattern, as early and as close as they can be."""
         length = inf if self.rounds is None else self.rounds
-        starts = [i * apart for i in range(times) if i * apart < length]
-        logs = np.log1p(-self._gaps[0::2])
-        pairs, weights = logs[:, None] + logs[None], self.weights
-        terms = []
-        for last in range(len(starts)):
-            left = length - starts[last]  # rounds from the later participation on
-            inner = geometric_sum(pairs, left - 1)[0]
-            for first in range(last + 1):
-                lag = starts[last] - starts[first]
-                if lag == 0:
-                    terms.append(1 + float(weights @ inner @ weights))
-                    continue
-                shifted = weights * np.exp(lag * logs)  # coefficient of age k + lag, k >= 1
-                at_once = float(weights @ np.exp((lag - 1) * logs))
-                terms.append(2 * (at_once + float(weights @ inner @ shifted)))
-        return fsum(terms)
+        exact = residues(self._gaps[1::2], self._gaps[0::2])
+        return _encoding_square(self._gaps, (self.weights, *exact[1:]), length, times, apart)[0]
 
 
 def residues(over: Array, under: Array) -> tuple[Array, Array, Array]:
@@ -189,15 +191,38 @@ def _pairs(gaps: Array) -> Array:
     return logs[:, None] + logs[None]
 
 
-def _encoding_square(gaps: Array, rounds: int) -> tuple[float, Array]:
-    """Return the squared norm of the first column of C, and its derivative by all gaps."""
-    poles, zeros = gaps[0::2], gaps[1::2]
-    weights, by_zeros, by_poles = residues(zeros, poles)
-    value, by_weight, by_log = _quadratic(weights, geometric_sum(_pairs(poles), rounds - 1))
+def _encoding_square(
+    gaps: Array, powers: tuple[Array, Array, Array], length: float, times: int, apart: int
+) -> tuple[float, Array]:
+    """Return the squared norm of `times` columns of C, added up, and its derivative by all gaps.
+
+    The columns are `apart` rounds apart, from the first on. `powers` are the weights in C and their
+    derivatives. Each column is multiplied with itself and with all earlier ones: an earlier one has
+    the coefficient w_q exp(lag l_q) where it has w_q.
+    """
+    weights, by_zeros, by_poles = powers
+    logs, pairs = np.log1p(-gaps[0::2]), _pairs(gaps[0::2])
+    first, by_first = np.zeros_like(logs), np.zeros_like(logs)  # the entry on the diagonal
+    older, by_older = np.ones_like(logs), np.zeros_like(logs)  # below it, with earlier columns
+    terms, by_weight, by_log = list[float](), np.zeros_like(logs), np.zeros_like(logs)
+    for k in range(times):
+        lag = k * apart
+        if lag >= length:
+            break
+        if k:
+            power, once = 2 * np.exp(lag * logs), 2 * np.exp((lag - 1) * logs)
+            first, by_first = first + once, by_first + (lag - 1) * once
+            older, by_older = older + power, by_older + lag * power
+        values, slopes = geometric_sum(pairs, length - lag - 1)
+        all_of = weights * older
+        terms.append(1 + float(weights @ first) + float(weights @ values @ all_of))
+        by_weight = by_weight + first + values @ all_of + older * (values @ weights)
+        by_log = by_log + weights * (by_first + slopes @ all_of + by_older * (values @ weights))
+        by_log = by_log + all_of * (slopes @ weights)
     slope = np.empty_like(gaps)
-    slope[0::2] = by_poles.T @ by_weight - by_log / (1 - poles)
+    slope[0::2] = by_poles.T @ by_weight - by_log / (1 - gaps[0::2])
     slope[1::2] = by_zeros.T @ by_weight
-    return 1 + value, slope
+    return fsum(terms), slope
 
 
 def _decoding_square(gaps: Array, rounds: int, error: str) -> tuple[float, Array]:
@@ -217,11 +242,14 @@ def gaps_from(steps: Array) -> Array:
     return np.exp(-np.cumsum(np.exp(steps))[::-1])
 
 
-def objective(steps: Array, rounds: int, error: Objective) -> tuple[float, Array]:
+def objective(
+    steps: Array, rounds: int, error: Objective, times: int = 1, apart: int = 1
+) -> tuple[float, Array]:
     """Return the log of squared error times squared sensitivity, and its gradient."""
     with np.errstate(all="ignore"):
         gaps = gaps_from(steps)
-        squared, by_squared = _encoding_square(gaps, rounds)
+        powers = residues(gaps[1::2], gaps[0::2])
+        squared, by_squared = _encoding_square(gaps, powers, rounds, times, apart)
         errors, by_errors = _decoding_square(gaps, rounds, error)
         value = np.log(squared) + np.log(errors)
         by_log = (by_squared / squared + by_errors / errors) * gaps
@@ -232,10 +260,12 @@ def objective(steps: Array, rounds: int, error: Objective) -> tuple[float, Array
 
 
 @cache
-def optimal_gaps(rounds: int, buffers: int, error: Objective) -> tuple[float, ...]:
+def optimal_gaps(
+    rounds: int, buffers: int, error: Objective, times: int = 1, apart: int = 1
+) -> tuple[float, ...]:
     """Return the best gaps found by L-BFGS from a few starts, in few digits."""
     best: tuple[float, Array] | None = None
-    size = 2 * buffers
+    size, least = 2 * buffers, 1e-16 if times == 1 else 1e-10
     for spread in (0.8, 1.05):
         reach = max(spread * log(max(rounds, 3)), 0.5)
         first = min(0.25, reach / size)
@@ -244,13 +274,14 @@ def optimal_gaps(rounds: int, buffers: int, error: Objective) -> tuple[float, ..
         found = scipy.optimize.minimize(
             objective,
             np.log(steps),
-            args=(rounds, error),
+            args=(rounds, error, times, apart),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": 400, "maxcor": 2 * size, "ftol": 1e-16, "gtol": 1e-8},
+            options={"maxiter": 400, "maxcor": 2 * size, "ftol": least, "gtol": 1e-8},
         )
         if found.fun < (inf if best is None else best[0]) and found.fun < 1e9:
             gaps = gaps_from(found.x)
+            gaps[0] = max(gaps[0], 1e-4 / rounds)  # a pole at 1 would be best for some patterns
             if (np.diff(gaps) > 0).all() and gaps[0] > 0 and gaps[-1] < 1:
                 best = (float(found.fun), gaps)
     if best is None:
