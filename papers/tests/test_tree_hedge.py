@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.runner import AuditRow, attack
 from hedgerow.contracts import suite
@@ -24,8 +23,6 @@ from hedgerow_papers.agarwal2017.attacks import cases
 from hedgerow_papers.agarwal2017.tree_game import TreeGame
 from hedgerow_papers.agarwal2017.tree_hedge import HedgeBound, TreeHedge
 from support.played import regrets
-
-SILOS = {"pure": TreeHedge(reports="silo"), "mu": TreeHedge(mu=1.0, reports="silo")}
 
 
 def test_laplace_noise_spends_the_budget_on_the_nodes_of_a_record() -> None:
@@ -99,21 +96,6 @@ def test_regret_stays_below_the_bound_and_the_bound_below_guessing() -> None:
         assert 0 < regrets(spec, stream, seeds=3).mean() < bound < 0.3 * 0.6 * 400
 
 
-@pytest.mark.parametrize("contract", ["same on every engine", "ledger composes"])
-def test_silos_keep_the_contracts(contract: str) -> None:
-    found = suite.examine(contract, SILOS["pure"])
-    assert found.status == "holds", found.detail
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("secure", [False, True])
-@pytest.mark.parametrize("name", SILOS)
-def test_silos_keep_all_contracts(name: str, secure: bool) -> None:
-    for contract in suite.CONTRACTS:
-        found = suite.examine(contract, SILOS[name], secure=secure)
-        assert found.status != "broken", (contract, found.detail)
-
-
 def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug: the whole budget is spent on each node that a record is in."""
 
@@ -122,7 +104,7 @@ def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(TreeHedge, "_noise", noise)
     monkeypatch.setattr(tree_hedge, "_together", lambda one, draws: PureDP(one.curve.bound))
-    found = suite.examine("ledger composes", TreeHedge(epsilon=1.5, reports="silo"))
+    found = suite.examine("ledger composes", TreeHedge(epsilon=1.5))
     assert found.status == "broken"
     assert "a datum enters" in found.detail
 
@@ -136,21 +118,12 @@ def test_audits_reach_the_certificate_and_catch_a_fifth_less_noise(delta: float)
     assert shown > 0.999 * rows[1].certified
 
 
-def test_a_silo_has_one_number_in_each_report() -> None:
-    built: Any = SILOS["pure"].build(SILO)
-    (noise,) = built.certificate.mechanisms
-    assert noise.scale == pytest.approx(4.0 * 4)  # the widest range, 15 exchanges
-    assert built.claims.regret_bound is None
-
-
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
         ({"epsilon": -1.0}, "epsilon=-1.0 > 0"),
         ({"epsilon": 1.0, "mu": 1.0}, "exactly one of"),
-        ({"rate": 0.0}, "rate=0.0 > 0"),
         ({"every": 0}, "every=0"),
-        ({"reports": "all"}, "reports='all'"),
     ],
 )
 def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:

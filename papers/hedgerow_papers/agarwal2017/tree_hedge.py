@@ -10,19 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, log, log1p, sqrt
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
-from hedgerow.algorithms.correlated.running_leader import SumReporter
-from hedgerow.algorithms.correlated.silo_games import silo_games
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import AdderState, LossSums, sums_of_losses
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, Proof
-from hedgerow.core.environment import Feature
-from hedgerow.core.games import Games
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.layout import Vector
 from hedgerow.core.limits import Broadcasts, Numbers, Planned, Uploads
@@ -41,17 +37,12 @@ from hedgerow.core.protocol import (
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, one_of, positive
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
-from hedgerow_papers.agarwal2017.tree_game import (
-    PROOF,
-    Reports,
-    TreeGame,
-    fill_in_budget,
-)
+from hedgerow_papers.agarwal2017.tree_game import PROOF, TreeGame, fill_in_budget
 from hedgerow_papers.agarwal2017.tree_server import PADDING, NodeNoise, TreeServer
 
 ANNOUNCED = {"NoisyTotals.rounds": Channel.TIMING, "NoisyTotals.losses": Channel.BROADCASTS}
@@ -106,11 +97,6 @@ class TreeHedge(AlgorithmSpec):
         and nothing is protected.
     every
         Rounds between two exchanges: from 1 (default) to the horizon.
-    rate
-        The learning rate eta, > 0. None (default): a rate with a small regret bound.
-    reports
-        "each" (default): every client reports all experts. "silo": client i reports its own
-        number, that of expert i, and deciders play.
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
         True. They are further leaves of the tree.
@@ -141,7 +127,6 @@ class TreeHedge(AlgorithmSpec):
         meanings={
             "mu": "budget of Gaussian DP",
             "rate": "learning rate",
-            "reports": "each client about all experts, or a silo about its own",
             "draws": "draws of noise in a running sum",
             "deviation": "standard deviation of the noise of a running sum",
             **MEANINGS,
@@ -153,20 +138,15 @@ class TreeHedge(AlgorithmSpec):
     delta: float | None = None
     mu: float | None = None
     every: int = 1
-    rate: float | None = None
-    reports: Reports = "each"
     early: bool = True
 
     def __post_init__(self) -> None:
         fill_in_budget(self, delta=0.0)
         at_least("every", self.every, 1)
-        if self.rate is not None:
-            positive("rate", self.rate)
-        one_of(self, reports=get_args(Reports))
 
     def resolve(self, setting: Setting) -> Algorithm:
         schedule = Schedule.of(self.every, self.early)
-        game = TreeGame(setting, schedule, self.reports)
+        game = TreeGame(setting, schedule, "each")
         noise, experts = self._noise(game), setting.experts
         server = HedgeServer(
             experts,
@@ -177,21 +157,18 @@ class TreeHedge(AlgorithmSpec):
             gains=isinstance(setting.family, Gains),
         )
         spread = HedgeBound.of(game, noise)
-        rate = spread.best_rate() if self.rate is None else self.rate
+        rate = spread.best_rate()
         sampler = NoisySampler(experts, rate / game.clients)
-        playing = setting.deciders is None
-        plain = playing and isinstance(setting.family, Linear)
+        plain = setting.deciders is None and isinstance(setting.family, Linear)
         return Algorithm(
             name="tree_hedge",
             setting=setting,
-            client=sampler if playing else SumReporter(1 if game.silo else experts),
+            client=sampler,
             server=server,
-            decider=None if playing else sampler,
             certificate=self._certificate(game, noise),
             uploads=Uploads(
                 LossSums,
-                sums_of_losses(setting, 1 if game.silo else experts),
-                combine="each" if game.silo else "sum",
+                sums_of_losses(setting, experts),
                 closing=game.closing,
             ),
             broadcasts=Broadcasts(
@@ -201,14 +178,9 @@ class TreeHedge(AlgorithmSpec):
                     "losses": Numbers.noisy(experts, setting.clients),
                 },
             ),
-            supports=frozenset()
-            if playing
-            else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
-            shortcuts=Shortcuts(Playing(server, sampler).advance if playing else None),
+            shortcuts=Shortcuts(Playing(server, sampler).advance),
             claims=Claims(
-                regret_bound=RegretBound(spread.bound(rate), "oblivious", Proof(PROOF, "hedge"))
-                if playing
-                else None,
+                regret_bound=RegretBound(spread.bound(rate), "oblivious", Proof(PROOF, "hedge")),
                 reference=Hedge(self.every, rate, self.early).build(setting) if plain else None,
                 free_noise=frozenset(() if noise is None else {PADDING}),
             ),
@@ -248,9 +220,6 @@ class TreeHedge(AlgorithmSpec):
 
     def audit_variants(self) -> tuple[TreeHedge, ...]:
         return (replace(self, every=1),)  # the noise is used whatever the budget is
-
-    def games(self) -> Games | None:
-        return silo_games() if self.reports == "silo" else None
 
 
 def _together(noise: AdditiveNoise, draws: int) -> PureDP:
