@@ -1,9 +1,9 @@
 """Learning on an accelerator, by `python -m hedgerow_benchmarks.accelerator`.
 
-It prints JSON with the device, versions, the date and one row for each game: the engine with a
-recorder, the compiled game alone, eight seeds by `vmap` (for each seed), one scan with the noise
-drawn in it, and the step of jax-privacy where it is installed. Times are medians of wall clock
-times after a warm-up, because a device has no processor time.
+It prints JSON with the device, versions, the commit, the date and one row for each game: the engine
+with a recorder, the compiled game alone, eight seeds by `vmap` (for each seed), one scan with the
+noise drawn in it, and the step of jax-privacy where it is installed. Times are medians of wall
+clock times after a warm-up, because a device has no processor time.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hedgerow.core.extras import need_jax
 from hedgerow.core.model import Model
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.replay import Replay
+from hedgerow.records.provenance import code
 from hedgerow_benchmarks.learning import BareScan, engine, images, logistic, peer
 
 SEEDS = 8
@@ -183,6 +184,7 @@ def main() -> None:
     page = {
         "device": jax.devices()[0].device_kind,
         "versions": {"hedgerow": hedgerow.__version__, "jax": jax.__version__},
+        "commit": code().commit,
         "date": datetime.now(UTC).date().isoformat(),
         "unit": "microseconds per round",
         "rows": [],
