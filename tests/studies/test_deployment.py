@@ -47,7 +47,6 @@ from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, ZeroConcentratedDP
 from hedgerow.records.schema import STAMP, read_record
 from hedgerow.studies.deployment import deployment_record, record_deployment
-from hedgerow.studies.storage.folder import draws_afresh
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.movielens import MovieLensGenres
 from support.command import Command
@@ -401,8 +400,8 @@ def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_pa
         hedgerow("statement", f"runs/{name}", "--algorithm", "pure")
         page = (tmp_path / "runs" / name / "statement" / "pure" / "statement.md").read_text()
         assert ("also ran 'approximate' on the same data" in page) == (runs > 1)
-    assert not draws_afresh(MovieLensGenres())
-    assert draws_afresh(hr.Realizable())
+    assert not MovieLensGenres().traits.fresh
+    assert hr.Realizable().traits.fresh
 
 
 # a learner tells what it is
@@ -508,6 +507,6 @@ def test_ctrl_c_while_commands_are_imported_is_one_line(
 )
 def test_seeds_on_a_recording_are_runs_on_the_same_data_however_it_is_wrapped(wrap: Any) -> None:
     recorded = RecordedArray(np.random.default_rng(0).random((30, 2, 3)))
-    assert not draws_afresh(wrap(recorded))
-    assert draws_afresh(wrap(Bernoulli(clients=2, experts=3, horizon=30)))
-    assert not draws_afresh(MovieLensGenres())
+    assert not wrap(recorded).traits.fresh
+    assert wrap(Bernoulli(clients=2, experts=3, horizon=30)).traits.fresh
+    assert not MovieLensGenres().traits.fresh

@@ -220,15 +220,6 @@ def _row_table(row: Row) -> dict[str, Any]:
     }
 
 
-def same_losses(one: FinishedRun, other: FinishedRun, label: str) -> bool:
-    """Whether a label saw the same losses in both runs.
-
-    That needs equal environments, equal fingerprints, and losses that do not depend on the plays.
-    The same file may have two paths.
-    """
-    return _share_losses(one, other, label, label)
-
-
 def _ratio(over: float, under: float) -> float | None:
     return over / under if under > 0 and isfinite(over) else None
 
@@ -263,7 +254,7 @@ def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference
     """The regret of a label in `other` minus that in `first`; paired if losses are the same."""
     before, after = first.regrets[label], other.regrets[label]
     common = sorted(before.keys() & after.keys())
-    if same_losses(first, other, label) and len(common) >= FEWEST:
+    if _share_losses(first, other, label, label) and len(common) >= FEWEST:
         return paired([before[s] for s in common], [after[s] for s in common])
     return unpaired(list(before.values()), list(after.values()))
 
@@ -311,7 +302,7 @@ def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
                 "their regrets are not on the same streams."
             )
             continue
-        apart = [label for label in common if not same_losses(first, run, label)]
+        apart = [label for label in common if not _share_losses(first, run, label, label)]
         if apart:
             notes.append(f"Not on the same streams in A and {letter}: {', '.join(apart)}.")
         few = [
@@ -334,6 +325,11 @@ def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
 
 
 def _share_losses(one: FinishedRun, other: FinishedRun, label: str, another: str) -> bool:
+    """Whether these labels saw the same losses in two runs.
+
+    That needs equal environments, equal fingerprints, and losses that do not depend on the plays.
+    The same file may have two paths.
+    """
     same = _without_paths(one.environment(label)) == _without_paths(other.environment(another))
     return same and one.losses[label] == other.losses[another] != ADAPTIVE
 

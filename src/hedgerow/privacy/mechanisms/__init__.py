@@ -9,28 +9,6 @@ Every one has a `log_density` of one release. Private choices also have `probabi
 `log_probability`; coins and sparse-vector sequences have `log_probability`.
 """
 
-from hedgerow.privacy.mechanisms.additive import (
-    AdditiveNoise,
-    EuclideanNoise,
-    GaussianNoise,
-    KNorm,
-    Law,
-)
-from hedgerow.privacy.mechanisms.coin import Coin
-from hedgerow.privacy.mechanisms.response import RandomisedResponse
-from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
-from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
+import lazy_loader
 
-__all__ = [
-    "AboveThreshold",
-    "AdditiveNoise",
-    "Coin",
-    "Comparison",
-    "EuclideanNoise",
-    "ExponentialMechanism",
-    "GaussianNoise",
-    "KNorm",
-    "Law",
-    "NoisyMax",
-    "RandomisedResponse",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

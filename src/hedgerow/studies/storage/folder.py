@@ -208,28 +208,17 @@ def _write_kept(kept: list[Kept], games: Mapping[str, Environment], folder: Path
     pq.write_table(pa.table(dict(zip(columns, data, strict=True))), folder / "messages.parquet")
 
 
-def draws_afresh(environment: Environment) -> bool:
-    """Whether every seed has new data. Only environments that declare it in their traits do."""
-    return environment.traits.fresh
-
-
-def _whole_losses(environment: Environment) -> str | None:
-    """A fingerprint of all losses; None if the environment has none."""
-    return None if environment.traits.sees_plays else environment.fingerprint()
-
-
 def _algorithms(study: Study) -> list[AlgorithmRecord]:
     config = with_paths(to_table(study.config), Path())
     algorithms = []
     for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
-        table, environment = (
-            row.get("environment", config["environment"]),
-            study.config.environment_of(entry),
-        )
-        algorithm, fresh = study.algorithms[row["label"]], draws_afresh(environment)
-        data, runs = ("drawn", 1) if fresh else ("recorded", study.config.seeds)
-        losses = None if fresh else _whole_losses(environment)
+        table = row.get("environment", config["environment"])
+        environment, algorithm = study.config.environment_of(entry), study.algorithms[row["label"]]
+        traits, losses = environment.traits, None
+        if not (traits.fresh or traits.sees_plays):
+            losses = environment.fingerprint()
+        data, runs = ("drawn", 1) if traits.fresh else ("recorded", study.config.seeds)
         algorithms.append(
             algorithm_record(row["label"], algorithm, choices, data, runs, table, losses)
         )

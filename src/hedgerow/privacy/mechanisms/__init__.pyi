@@ -1,0 +1,11 @@
+from .additive import AdditiveNoise as AdditiveNoise
+from .additive import EuclideanNoise as EuclideanNoise
+from .additive import GaussianNoise as GaussianNoise
+from .additive import KNorm as KNorm
+from .additive import Law as Law
+from .coin import Coin as Coin
+from .response import RandomisedResponse as RandomisedResponse
+from .selection import ExponentialMechanism as ExponentialMechanism
+from .selection import NoisyMax as NoisyMax
+from .sparse import AboveThreshold as AboveThreshold
+from .sparse import Comparison as Comparison
