@@ -119,9 +119,9 @@ def _draw(combined: dict[str, Combined], path: Path) -> None:
     head(figure, "Flu forecasts: what combining saves")
     axes, shape = figure.subplots(), {}
     for at, (title, found) in enumerate(combined.items()):
-        ways = found.ways[1:]  # the first is the plain average
+        ways, face = found.ways[1:], None if at == 0 else "white"  # the first is the plain average
         for row, way in enumerate(ways):
-            place, face = row + 0.34 * at - 0.17, None if at == 0 else "white"
+            place = row + 0.34 * at - 0.17
             colour = COLOURS[0] if way.name in (PRIVATE, AT_HOME) else COLOURS[6]
             axes.plot([way.low, way.high], [place, place], color=colour, linewidth=2)
             axes.plot(way.gain, place, "o", color=colour, markerfacecolor=face)
