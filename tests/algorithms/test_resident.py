@@ -158,6 +158,9 @@ def test_sums_beyond_32_bits_are_exact() -> None:
     plain, fast = (played(spec, game, fused=fused)[1] for fused in (False, True))
     assert np.allclose(plain, fast, rtol=3e-7, atol=0)
     assert plain[-1, 0] == pytest.approx(120.0, rel=1e-4)
+    units = np.array([[30_000_001, -30_000_001], [5_000_003, 5_000_003]], np.int32)  # above 2^24
+    total = resident._added((np.zeros(2, np.float32), np.zeros(2, np.float32)), tuple(units))
+    assert (np.sum(total, axis=0, dtype=float) == units[0] * 2.0**12 + units[1]).all()
     many = hr.Setting(2**19, 1, 3, family=game.family)
     assert spec.build(many).shortcuts.resident is None
 

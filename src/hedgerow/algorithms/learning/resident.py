@@ -263,9 +263,14 @@ def _added(total: tuple[Any, Any], pending: Any) -> tuple[Any, Any]:
 
 
 def _parts(pending: Any) -> tuple[Any, ...]:
-    """Whole units as exact numbers of 24 bits."""
-    high, low = pending if len(pending) == 2 else _split(pending[0])
-    return high.astype(np.float32) * 2**LOW, low.astype(np.float32)
+    """Whole units as exact numbers of 24 bits: two for each number of 32 bits."""
+    places = (2**LOW, 1)[-len(pending) :]
+    halves = [(_split(units), place) for units, place in zip(pending, places, strict=True)]
+    return tuple(
+        part.astype(np.float32) * (place * unit)
+        for half, place in halves
+        for part, unit in zip(half, (2**LOW, 1), strict=True)
+    )
 
 
 def _split(units: Any) -> tuple[Any, Any]:
