@@ -89,12 +89,13 @@ def measured(clients: int, exchanges: int) -> Cost:
 @contextmanager
 def _serving(folder: Path, keys: list[Ed25519PrivateKey], exchanges: int) -> Iterator[Any]:
     """`hedgerow serve` with TLS, for clients with these keys."""
-    certify(folder)
+    certify(folder)  # and `slow`, because all connect before they call
     roster = "\n".join(f'client-{i:05d} = "{public_hex(key)}"' for i, key in enumerate(keys))
     (folder / "study.toml").write_text(
         f'title = "Many clients"\n[algorithm]\nname = "{ALGORITHM}"\nevery = 1\n'
         f"[setting]\nexperts = {EXPERTS}\nhorizon = {WARM_UP + exchanges + 2}\n"
-        f"[clients]\n{roster}\n[server]\nport = 0\nfolder = '{folder / 'server'}'\n"
+        f"[clients]\n{roster}\n[server]\nport = 0\nslow = {LONGEST}\n"
+        f"folder = '{folder / 'server'}'\n"
         f"certificate = '{folder / 'tls.pem'}'\ncertificate_key = '{folder / 'tls.key'}'\n"
     )
     command = [str(Path(sys.executable).with_name("hedgerow")), "serve", "--json"]
