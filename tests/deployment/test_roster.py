@@ -45,7 +45,8 @@ class Changing(SimulatedStudy):
         while True:
             try:
                 server = self.running_server()
-                server.amend(wanted or {})
+                if wanted is not None:
+                    server.amend(wanted)
                 return server
             except Crash:
                 self.kill("server")
