@@ -24,9 +24,10 @@ from hedgerow.deployment.helper_ledger import BOX, HelperKeys, HelperLedger, mak
 from hedgerow.deployment.manifest import Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.masks import opened
 from hedgerow.deployment.record import read_deployment
-from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow.deployment.server import DROPPED, StudyServer, Wait
 from hedgerow.deployment.sums import Sums
 from hedgerow.deployment.wire import Code, Refused
+from support.command import Command
 from support.masked import LOW_ORDER, World, far
 from support.simulated import Faults
 
@@ -416,9 +417,15 @@ def test_weak_studies_are_refused_by_all_parties(w: World, tmp_path: Path) -> No
         ({"aggregation": {**shared, "colluding": 0}}, "from 1 to 3"),
         ({"aggregation": {**shared, "colluding": 4}}, "from 1 to 3"),
         ({"aggregation": {**shared, "colluding": 2}}, "mechanisms.0"),
-        ({"aggregation": {**shared, "least": 2}}, "and nothing else"),
+        ({"aggregation": {**shared, "least": 3}}, "to be 4, all clients"),
+        ({"aggregation": {**shared, "least": 5}}, "from 1 to 4"),
+        ({"aggregation": {**shared, "least": 3, "colluding": 3}, "closing": "drop"}, "from 1 to 2"),
+        ({"aggregation": {**shared, "least": 3}, "closing": "drop"}, "mechanisms.0"),
+        ({"aggregation": {**shared, "most": 3}}, "nothing else"),
         ({"choices": {**m.choices, "honest": 3}}, "Leave out honest"),
-        ({"closing": "drop"}, "to be 'wait'"),
+        ({"closing": "drop"}, "guarantees"),
+        ({"closing": "drop", "roster": {**m.roster, "client-000": ""}}, "no open seats"),
+        ({"closing": "fold"}, "does not support closing='fold'"),
         ({"seed": 1}, "Leave out the seed"),
         ({"sealing": {**m.sealing, "suite": "HPKE base, X25519"}}, "suite"),
         ({"sealing": {**m.sealing, "server": helpers[one]["seal"]}}, "same key"),
@@ -490,6 +497,140 @@ def test_the_key_of_a_helper_is_erased_at_the_end(w: World) -> None:
         ledger = HelperLedger(w.study._places[w.names[h]])
         assert len(ledger.opened()) == 5
         ledger.close()
+
+
+# -- exchanges that close without some clients ------------------------------------------------------
+
+
+@pytest.fixture
+def drop(place: Path) -> Iterator[World]:
+    """Of five clients, at least three are in a sum, and one may work with the server."""
+    made = World(place, clients=5, closing="drop", least=3)
+    made.learn()
+    yield made
+    made.close()
+
+
+def test_a_sum_without_silent_clients_is_exact_and_has_enough_shares(drop: World) -> None:
+    shared = drop.server.algorithm.certificate.mechanisms[0]
+    assert (shared.honest, drop.masked.known["variance"]) == (2, shared.scale**2)
+    data = drop.collect(1, (0, 2))
+    assert not drop.server.close_exchange()  # too few
+    data.insert(1, *drop.collect(1, (1,)))
+    assert drop.server.awaited == []
+    assert drop.server.close_exchange()
+    assert not drop.server.close_exchange()  # once
+    assert drop.server.exchange == 0
+    seen = drop.sums()
+    for name in drop.names * 2:
+        drop.study.help(name)
+    assert drop.server.exchange == 1
+    ((values, variance),) = seen
+    assert (values * 2**20 == sum(drop.z(one) for one in data)).all()
+    assert variance == pytest.approx(3 * shared.scale**2)
+    assert [code(drop.take(one)[0]) for one in data] == [None] * 3
+    once = "never run from an old copy of their folder, or twice at the same time"
+    assert once in "\n".join(drop.manifest.words())
+    for found in drop.server.algorithm.certificate.guarantees:
+        (rule,) = [one.meaning for one in found.assumes if one.name == "HELPER_LEDGERS"]
+        assert "no helper runs from an old copy" in rule
+        assert found.colluding == 1
+
+
+def test_a_late_upload_is_in_no_sum_and_its_bytes_are_not_kept(
+    drop: World, hedgerow: Command
+) -> None:
+    data = drop.collect(1, (0, 1, 2))
+    assert drop.server.close_exchange()
+    before = drop.server.task(0)
+    late = drop.collect(1, (3,))[0]  # between set and sum
+    assert drop.server.task(0) == before
+    drop.study.kill("server")
+    drop.learn()  # hellos
+    assert drop.server.task(0) == before  # the set is in the ledger
+    parts = []
+    for h in (0, 1):
+        parts.append(drop.helper(h).answer(before if h == 0 else drop.server.task(1)))
+        drop.take(parts[-1][1])
+    later = drop.collect(1, (4,))[0]  # after the sum
+    assert drop.server.exchange == 1
+    assert drop.server.uploads()[3, 1] == (wire.hash_of(late), DROPPED)
+    kept = b"".join(f.read_bytes() for f in drop.study.folder.rglob("server.db*"))
+    for one in (late, later):
+        assert one not in kept
+        for masks in ([p for p, _ in map(drop.part, parts)], []):
+            assert far(opened([drop.y(one)], masks))
+    more = [*data, late]
+    refused(drop.helper(0).answer, drop.task(1, 0, more), why="Another set was opened")
+    assert drop.finish() == []
+    drop.study.close()
+    server = drop.study.place("server")
+    assert hedgerow("statement", str(server)).code == 0
+    stated = " ".join(next(server.rglob("*.md")).read_text().split())
+    for words in (
+        "each over at least 3 of all 5 clients, each with the noise of at least 2 clients",
+        "A helper must never run from an old copy of its folder, or twice at the same time",
+        "2 clients may drop out of an exchange; helpers open no smaller sum",
+        "EXPERIMENTAL: NOT YET REVIEWED BY OUTSIDE CRYPTOGRAPHERS",
+    ):
+        assert words in stated
+
+
+def test_small_sets_and_second_sets_are_refused_by_helpers(drop: World) -> None:
+    data = drop.collect(1)
+    refused(drop.helper(0).answer, drop.task(1, 0, data[:2]), why="has 2 of 5 clients")
+    one = drop.part(drop.helper(0).answer(drop.task(1, 0, data[:3])))[0]
+    for other in (data[:4], data[1:4], data):
+        refused(drop.helper(0).answer, drop.task(1, 0, other), why="Another set was opened")
+    two = drop.part(drop.helper(1).answer(drop.task(1, 1, data[1:4])))[0]
+    for some in itertools.chain.from_iterable(itertools.combinations(data, n) for n in range(1, 6)):
+        assert far(opened([drop.y(d) for d in some], [one, two]))  # two helpers, two sets: nothing
+
+
+def test_an_old_copy_of_the_server_cannot_choose_another_set(drop: World, tmp_path: Path) -> None:
+    import shutil
+
+    drop.collect(1, (0, 1, 2))
+    copy = Path(shutil.copytree(drop.study.place("server"), tmp_path / "old"))
+    assert drop.server.close_exchange()
+    drop.study.help("h0")
+    drop.study.restore("server", copy)
+    while drop.server.missing > 1:  # one more than in the set that was opened
+        drop.study._step(3, drop.losses)
+    assert drop.server.close_exchange()
+    refused(drop.study.help, "h0", why="opened another set")
+    drop.study.kill("h0")
+    refused(drop.study.help, "h0", why="Another set was opened")
+    assert drop.server.exchange == 0
+
+
+def test_limit_old_copies_of_all_honest_helpers_show_one_upload(
+    drop: World, tmp_path: Path
+) -> None:
+    """`HELPER_LEDGERS`: with one of two helpers alone the difference stays masked."""
+    data = drop.collect(1)
+    old = [drop.copy(h, tmp_path / f"h{h}") for h in (0, 1)]
+    parts = [drop.part(drop.helper(h).answer(drop.task(1, h, data)))[0] for h in (0, 1)]
+    again = [drop.part(old[h].answer(drop.task(1, h, data[1:])))[0] for h in (0, 1)]
+    for one in old:
+        one.close()
+    assert far(drop.y(data[0]) - (parts[0] - again[0]))
+    shown = drop.y(data[0]) - sum(a - b for a, b in zip(parts, again, strict=True))
+    assert (shown.view(np.int64) == drop.z(data[0])).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_schedules_in_which_exchanges_close(place: Path, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    rough = Faults(lose=0.1, repeat=0.1, delay=0.1, crash=0.03, close=0.2)
+    w = World(
+        place, clients=5, horizon=8, closing="drop", least=3, chance=chance, faults=rough
+    )  # fmt: skip
+    assert w.finish() == []
+    counts = [len(w.server.counted(exchange)) for exchange in range(1, w.server.exchange + 1)]
+    assert len(counts) == 7
+    assert 3 <= min(counts) < 5
+    w.close()
 
 
 # -- every byte, every death, every file -----------------------------------------------------------

@@ -86,6 +86,24 @@ class World:
                     self.study._step(c, self.losses, None, None)
         raise AssertionError("a client does not upload")
 
+    def learn(self) -> None:
+        """Let every client say hello and take the answers that there are."""
+        for client in range(len(self.manifest.clients)):
+            for _ in range(4):
+                self.study.learner(client).client.advance()
+
+    def sums(self) -> list[tuple[np.ndarray, float]]:
+        """The values and the variance of every sum that the server opens from now on."""
+        found, total = list[tuple[np.ndarray, float]](), self.server._sums.total
+
+        def kept(uploads: Any, rounds: int) -> Any:
+            seen = total(uploads, rounds)
+            found.append((np.asarray(seen.values), float(seen.variance)))
+            return seen
+
+        self.server._sums.total = kept
+        return found
+
     def finish(self) -> list[str]:
         """Play the study to its end; what is wrong then."""
         self.study.play(self.losses)

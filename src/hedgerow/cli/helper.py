@@ -32,7 +32,7 @@ def helper() -> None:
     """Open the sums of a study, and nothing else (experimental).
 
     With trust = "distributed" clients hide their uploads under masks, and helpers open nothing but
-    the sum over all clients. A helper sees no numbers and only calls out. While at least one
+    the sum of an exchange. A helper sees no numbers and only calls out. While at least one
     helper does not work with the server, nobody sees a single upload. Not yet reviewed by outside
     cryptographers.
 

@@ -136,7 +136,9 @@ def _answers_are_public(algorithm: Algorithm, rule: ClosingRule) -> None:
 
 
 def _plain(algorithm: Algorithm, game: Environment) -> list[Any]:
-    """The broadcasts of the plain game."""
+    """The broadcasts of the plain game; under masks, which cut seeded noise, of one that waits."""
+    if (waiting := Deployed(algorithm)).masked is not None:
+        return [one.broadcast for one in waiting.play(whole(game), short_noise(0))][1:]
     kept = Everything()
     simulate(
         algorithm, game, 0, engine="in_process", fused=False, sinks=[kept], noise=short_noise(0)

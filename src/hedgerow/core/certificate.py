@@ -114,6 +114,11 @@ HELPER_LEDGERS = Assumption(
     "HELPER_LEDGERS",
     "no client and, at the same time, all honest helpers run from old copies of their folders",
 )
+ONE_HELPER = Assumption(
+    "HELPER_LEDGERS",
+    "no helper runs from an old copy of its folder, or twice at the same time: the server could "
+    "then read single uploads",
+)
 CIPHERS = Assumption(
     "CIPHERS",
     "nobody can break Ed25519 while the study runs, or AES-256, SHA-256, and both X25519 and "
@@ -315,28 +320,30 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
     return replace(certificate, guarantees=guarantees)
 
 
-def with_helpers(certificate: Certificate, helpers: Sequence[str], honest: int) -> Certificate:
+def with_helpers(
+    certificate: Certificate, helpers: Sequence[str], clients: int, colluding: int, drop: bool
+) -> Certificate:
     """Return the guarantees of shares of noise in a deployment with these helpers.
 
-    The sums are opened by a protocol (`proofs/secure_sums.md`), and no longer assumed.
+    The sums are opened by a protocol (`proofs/secure_sums.md`), and no longer assumed. `drop`: sums
+    may leave out clients, as many as the noise allows beside those that work with the server.
     """
-    colluding = max(guarantee.colluding for guarantee in certificate.guarantees)
-    clients = colluding + honest
-    together = {_aggregation(helpers, colluding, clients), HELPER_LEDGERS, CIPHERS}
-    guarantees = tuple(
-        replace(g, assumes={a for a in g.assumes if a.name != "SECURE_AGGREGATION"} | together)
-        for g in certificate.guarantees
-    )
-    return replace(certificate, guarantees=guarantees)
-
-
-def _aggregation(helpers: Sequence[str], colluding: int, clients: int) -> Assumption:
     one = f"the helper {helpers[0]}" if len(helpers) == 1 else f"one of {', '.join(helpers)}"
-    return Assumption(
+    aggregation = Assumption(
         "AGGREGATION",
         f"{one} does not work with the server, at most {colluding} of the {clients} clients do, "
         "and the keys of helpers and clients were compared outside this system",
     )
+    together = {aggregation, ONE_HELPER if drop else HELPER_LEDGERS, CIPHERS}
+    guarantees = tuple(
+        replace(
+            g,
+            colluding=colluding,
+            assumes={a for a in g.assumes if a.name != "SECURE_AGGREGATION"} | together,
+        )
+        for g in certificate.guarantees
+    )
+    return replace(certificate, guarantees=guarantees)
 
 
 PRESENCE_STAYS = "; participation stays the same"

@@ -33,6 +33,7 @@ Closing = Literal["wait", "fold", "drop"]
 * "drop": it may close before; a late upload is never counted.
 """
 WAIT_ONLY: frozenset[Closing] = frozenset({"wait"})
+WAIT_OR_DROP: frozenset[Closing] = frozenset({"wait", "drop"})
 ANY_CLOSING: frozenset[Closing] = frozenset({"wait", "fold", "drop"})
 
 LONGEST_BATCH = 2**20

@@ -46,12 +46,15 @@ class ClosingRule:
         """Whether an exchange may be closed while uploads are missing."""
         return self.name != "wait"
 
-    def complete(self, uploaded: AbstractSet[int], clients: int, closing: bool) -> bool:
+    def complete(
+        self, uploaded: AbstractSet[int], clients: int, closing: bool, least: int = 1
+    ) -> bool:
         """Whether the open exchange is complete; `closing`: somebody asked to close it now.
 
-        An exchange without any upload is never complete.
+        An exchange with fewer uploads than `least` is never complete.
         """
-        return len(uploaded) > 0 and (len(uploaded) == clients or (self.may_close and closing))
+        found = len(uploaded)
+        return found >= least and (found == clients or (self.may_close and closing))
 
     def enters(self, exchange: int, opened: int) -> int | None:
         """Return the exchange that the upload for one exchange enters while another is open.

@@ -5,6 +5,7 @@ closing = "wait"
 
 helpers = ["north.helper", "south.helper"]  # with trust = "distributed"
 colluding = 2        # then: how many clients may work with the server
+least = 8            # then, with closing = "drop": the least number of clients in a sum
 
 [algorithm]
 name = "sparse_vector"
@@ -59,7 +60,7 @@ from hedgerow.studies.config import read_toml
 from hedgerow.studies.typed import typed
 
 KEYS = (
-    *("title", "closing", "features", "helpers", "colluding"),
+    *("title", "closing", "features", "helpers", "colluding", "least"),
     *("algorithm", "setting", "file", "clients", "roster", "server"),
 )
 SERVER = "HEDGEROW_SERVER_"
@@ -211,9 +212,9 @@ class ServeConfig:
         are in [0, 1], and names of the experts, in order, if pages are to show them.
     file
         What the file of every client has, for `hedgerow client run --csv`.
-    helpers, colluding
-        With `trust="distributed"`: the public keys of the helpers by name, and how many clients may
-        work with the server.
+    helpers, colluding, least
+        With `trust="distributed"`: the public keys of the helpers by name, how many clients may
+        work with the server, and, with closing "drop", how many are in a sum at least.
     clients
         The public key of each client by name, in hexadecimal digits. Empty: an open seat.
     roster
@@ -239,6 +240,7 @@ class ServeConfig:
     helpers: Mapping[str, Mapping[str, str]] | None = None
     colluding: int | None = None
     roster: Mapping[str, str] = field(default_factory=dict[str, str])
+    least: int | None = None
 
     def manifest(self, keys: PublicKeys, seed: int | None = None) -> Manifest:
         """The manifest of the study, for the server with these `public_keys`."""
@@ -260,6 +262,7 @@ class ServeConfig:
             seed=seed,
             helpers=self.helpers,
             colluding=self.colluding,
+            least=self.least,
         )
 
     @property
@@ -328,6 +331,7 @@ def from_table(
         _helpers(table.get("helpers"), folder),
         table.get("colluding"),
         {n: str(key) for n, key in _table(table, "roster").items()} if "roster" in table else {},
+        table.get("least"),
     )
 
 

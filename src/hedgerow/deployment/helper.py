@@ -193,7 +193,7 @@ class StudyHelper(HelperLedger):
         size = wire.Ticket.size(helpers)
         if message.helper != self.index or len(message.payload) != size * message.count:
             refuse(Code.FORM, "The task is for another helper, or has the wrong length.")
-        if message.count != clients:
+        if message.count < self.manifest.least:
             refuse(Code.VALUE, f"The set has {message.count} of {clients} clients.")
         found = list[wire.Ticket]()
         for at in range(0, len(message.payload), size):

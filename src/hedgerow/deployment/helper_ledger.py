@@ -26,8 +26,9 @@ SCHEMA = (
     + "CREATE TABLE IF NOT EXISTS opened(exchange INTEGER PRIMARY KEY, task BLOB NOT NULL);"
 )
 WARNING = """The keys in this folder belong to one helper of one study. Run it once, on one machine.
-Never keep a second copy that could run at the same time, and never hand out helper.pem or
-helper.box: with the keys of all helpers the server could read every upload.
+Never keep a second copy that could run at the same time. If the study may leave out clients that
+are silent, never start an old copy: with those of all helpers the server could read single uploads.
+Never hand out helper.pem or helper.box: with the keys of all helpers it could read every upload.
 """
 NOT_JOINED = "The helper in {} has not joined a study. Join one with `hedgerow helper run`."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

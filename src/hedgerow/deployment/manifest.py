@@ -54,6 +54,11 @@ PLAYED = (*GONE, Feature.SIDE_INFORMATION, Feature.SOME_REPORT)
 """The features beyond the plain game that a deployment offers."""
 EXPERIMENTAL = "experimental: not yet reviewed by outside cryptographers"
 """What is said wherever masks protect something."""
+ONCE = (
+    "helpers never run from an old copy of their folder, or twice at the same time: otherwise the "
+    "server could read single uploads"
+)
+"""What helpers must keep to where exchanges close without some clients."""
 NOT_PRIVATE = "not private: the noise comes from a seed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -93,7 +98,8 @@ class Manifest:
         before protocol 3.
     aggregation
         With `trust="distributed"`: the `helpers` by name, each with its public keys to `sign` and
-        to `seal`, and how many clients may be `colluding` with the server. Otherwise empty.
+        to `seal`, how many clients may be `colluding` with the server, and the `least` number of
+        clients in a sum. Otherwise empty.
     roster
         The public key of each client by name. A client's number is its place among sorted names.
         An empty key is an open seat: the server may give it to a client later (`Roster`).
@@ -160,10 +166,12 @@ class Manifest:
         seed: int | None = None,
         helpers: Mapping[str, Mapping[str, str]] | None = None,
         colluding: int | None = None,
+        least: int | None = None,
     ) -> Manifest:
         """Return the manifest of a new study; refuse, by name, what cannot be deployed.
 
-        `helpers` and `colluding` are those of `aggregation`; without trust="distributed", None.
+        `helpers`, `colluding` and `least` (None: all clients) are those of `aggregation`; without
+        trust="distributed", None.
         `server` and `sealing` are the server's public keys, for signing and for sealing. Budgets
         among the choices (epsilon, delta, mu) are read as decimals and rounded down to
         floats, so that ten studies of 0.1 fit into a budget of 1.
@@ -172,6 +180,7 @@ class Manifest:
         wide |= {} if family is None else {"family": family}
         wide |= {} if names is None else {"names": list(names)}
         wide |= {} if file is None else {"file": file.to_dict()}
+        shared = {"colluding": colluding, "least": len(roster) if least is None else least}
         found = cls(
             title=title,
             algorithm=algorithm,
@@ -182,8 +191,8 @@ class Manifest:
             server=server,
             sealing={"suite": veil.SUITE, "server": sealing},
             aggregation={}
-            if helpers is None and colluding is None
-            else {"helpers": dict(sorted((helpers or {}).items())), "colluding": colluding},
+            if helpers is None and colluding is None and least is None
+            else {"helpers": dict(sorted((helpers or {}).items())), **shared},
             roster=dict(sorted(roster.items())),
             seed=seed,
             resolved={},
@@ -259,9 +268,14 @@ class Manifest:
         return tuple(sorted(self.helpers))
 
     @property
-    def honest(self) -> int:
-        """How many clients' shares of noise hide a record: all that do not work with the server."""
-        return len(self.roster) - int(self.aggregation["colluding"])
+    def colluding(self) -> int:
+        """How many clients may work with the server, where clients add shares of noise."""
+        return int(self.aggregation["colluding"])
+
+    @property
+    def least(self) -> int:
+        """The least number of clients that an exchange may count."""
+        return int(self.aggregation.get("least", 1))
 
     @property
     def private(self) -> bool:
@@ -306,15 +320,19 @@ class Manifest:
         if not self.helpers:
             return []
         shown = (f"{name} ({fingerprint(''.join(k.values()))})" for name, k in self.helpers.items())
-        return [
+        every, drop = f"all {len(self.roster)} clients", self.closing == "drop"
+        counted = f"at least {self.least} of {every}" if drop else every
+        needed = f"{counted} and every helper"
+        lines = [
             EXPERIMENTAL,
             f"helpers, compare each fingerprint with the helper itself: {', '.join(shown)}",
-            f"the server sees sums over all {len(self.roster)} clients, and no single upload, as "
-            "long as one helper does not work with it",
-            f"the guarantee allows {self.aggregation['colluding']} of the clients to work with it",
-            "an exchange needs every client and every helper; if one leaves, the study ends",
+            f"the server sees sums over {counted}, and no single upload, as long as one helper "
+            "does not work with it",
+            f"the guarantee allows {self.colluding} of the clients to work with it",
+            f"an exchange needs {needed}; without them, the study ends",
             "nobody can notice a client that sends false numbers",
         ]
+        return [*lines, ONCE] if drop else lines
 
     def _compared(self) -> list[str]:
         """What is compared: the experts by name and order, what a round and a loss are."""
@@ -468,32 +486,28 @@ def _check_aggregation(manifest: Manifest) -> None:
     shared, clients = manifest.aggregation, len(manifest.roster)
     if not shared:
         return
-    if set(shared) != {"helpers", "colluding"}:
-        raise InvalidValue("Expected aggregation to have helpers and colluding, and nothing else.")
-    helpers, colluding = shared["helpers"], shared["colluding"]
-    if not isinstance(helpers, dict) or not helpers:
-        raise InvalidValue("Expected helpers to name at least one: nobody else opens sums.")
-    for name, keys in helpers.items():
-        if not _NAME.fullmatch(name):
-            raise InvalidValue(f"Expected the helper {name[:80]!r} to be named as a client is.")
-        known = isinstance(keys, dict) and set(keys) == {"sign", "seal"}
-        if not known or not KEY.fullmatch(keys["sign"]) or not _BOX.fullmatch(keys["seal"]):
-            raise InvalidValue(f"The keys of the helper {name} are not those in its file.")
-    whole = isinstance(colluding, int) and not isinstance(colluding, bool)
-    if not whole or not 1 <= colluding < clients:
+    if set(shared) != {"helpers", "colluding", "least"}:
+        raise InvalidValue("Expected aggregation to have helpers, colluding, least, nothing else.")
+    _check_helpers(shared["helpers"])
+    colluding, least = shared["colluding"], shared["least"]
+    if not all(manifest.roster.values()):
+        raise InvalidValue("Expected no open seats with helpers, who know clients by their keys.")
+    if type(least) is not int or not 1 <= least <= clients:
+        raise InvalidValue(f"Expected least={least!r} from 1 to {clients}, all clients.")
+    if type(colluding) is not int or not 1 <= colluding < least:
         raise InvalidValue(
-            f"Expected colluding={colluding!r} from 1 to {clients - 1}: every client knows its own "
-            "share of noise, and one share at least must stay secret."
+            f"Expected colluding={colluding!r} from 1 to {least - 1}: every client knows its own "
+            "share of noise, and one share at least must stay secret in every sum."
         )
     if clients > MOST_CLIENTS:
         raise InvalidValue(
             f"Expected at most {MOST_CLIENTS} clients with trust='distributed', got {clients}: "
             "sums could leave the range of masked numbers. Make several studies."
         )
-    if manifest.closing != "wait":
+    if manifest.closing == "wait" and least < clients:
         raise InvalidValue(
-            f"Expected closing={manifest.closing!r} to be 'wait' with trust='distributed': a "
-            "client that is left out takes its share of noise with it."
+            f"Expected least={least!r} to be {clients}, all clients: with closing='wait' nobody is "
+            "left out. Leave out least, or choose closing='drop'."
         )
     if manifest.seed is not None:
         raise InvalidValue(
@@ -502,8 +516,21 @@ def _check_aggregation(manifest: Manifest) -> None:
         )
     if "honest" in manifest.choices:
         raise InvalidValue(
-            "Leave out honest: it is the number of clients less those that may be colluding."
+            "Leave out honest: it is the least number of clients in a sum, less those that may be "
+            "colluding."
         )
+
+
+def _check_helpers(helpers: Any) -> None:
+    """Refuse helpers with unfit names, or without keys."""
+    if not isinstance(helpers, dict) or not helpers:
+        raise InvalidValue("Expected helpers to name at least one: nobody else opens sums.")
+    for name, keys in helpers.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidValue(f"Expected the helper {name[:80]!r} to be named as a client is.")
+        known = isinstance(keys, dict) and set(keys) == {"sign", "seal"}
+        if not known or not KEY.fullmatch(keys["sign"]) or not _BOX.fullmatch(keys["seal"]):
+            raise InvalidValue(f"The keys of the helper {name} are not those in its file.")
 
 
 def unfit_names(names: Sequence[Any]) -> list[str]:
@@ -525,7 +552,7 @@ def spec_of(manifest: Manifest) -> AlgorithmSpec:
         for key, value in manifest.choices.items()
     }
     if manifest.helpers and choices.get("trust") == "distributed":
-        choices["honest"] = manifest.honest
+        choices["honest"] = manifest.least - manifest.colluding
     return typed(ALGORITHMS[manifest.algorithm], choices, "algorithm", manifest.algorithm)
 
 
@@ -542,7 +569,9 @@ def build(manifest: Manifest) -> Algorithm:
     deployed = built.closed_by(rule_of(manifest.closing).name)
     certificate = with_public_mask(deployed.certificate, LEDGERS)
     if manifest.helpers:
-        certificate = with_helpers(certificate, manifest.helper_names, manifest.honest)
+        drop = manifest.closing == "drop"
+        sizes = clients, manifest.colluding
+        certificate = with_helpers(certificate, manifest.helper_names, *sizes, drop)
     return replace(deployed, certificate=certificate)
 
 

@@ -71,7 +71,7 @@ class Masked:
         return to_units(getattr(upload, self.field)).view(np.uint64)
 
     def total(self, algorithm: Algorithm, opened: Words, clients: int, rounds: int) -> Any:
-        """The sum of the uploads of all clients, moved into the range of honest sums.
+        """The sum of the uploads of these many clients, moved into the range of honest sums.
 
         Nobody can see whether a client has sent false numbers, so the sum may be any number.
         """

@@ -158,8 +158,8 @@ def _shared(manifest: Manifest, damaged: dict[int, list[str]] | None) -> SharedR
     if not manifest.helpers:
         return None
     shown = None if damaged is None else {str(k): names for k, names in damaged.items()}
-    colluding = int(manifest.aggregation["colluding"])
-    return SharedRecord(list(manifest.helper_names), colluding, len(manifest.roster), shown)
+    sizes = manifest.colluding, len(manifest.roster), manifest.least
+    return SharedRecord(list(manifest.helper_names), *sizes, shown)
 
 
 def _check_begin(chain: Chain, kind: str, manifest: Manifest, place: Path) -> None:

@@ -83,10 +83,11 @@ class Sent:
 
 @dataclass(frozen=True)
 class _Open:
-    """An upload that the open exchange counts; it may be late."""
+    """An upload that the open exchange counts; it may be late. Under masks it has tickets."""
 
     hash: bytes
     upload: Any
+    tickets: tuple[bytes, ...]
 
 
 def _check_keys(folder: Path, manifest: Manifest) -> None:
@@ -201,9 +202,8 @@ class StudyServer(ServerLedger):
         if self.manifest.helpers:
             parties = self.key, self._opener, database, self.chain
             self._sums = Sums(self.manifest, self.algorithm, *parties)
-        self._tickets: dict[int, tuple[bytes, ...]] = {}  # of the open exchange, for helpers
         self._open: dict[int, _Open] = {
-            client: _Open(bytes(found), self._checked(bytes(payload), exchange, client))
+            client: _Open(bytes(found), *self._checked(bytes(payload), exchange, client))
             for client, exchange, found, payload in database.execute(
                 "SELECT client, exchange, hash, data FROM payload JOIN upload "
                 "USING (client, exchange) WHERE counted = ?",
@@ -211,6 +211,9 @@ class StudyServer(ServerLedger):
             ).fetchall()
         }
         self._needed = len(self.roster.active | self._open.keys())
+        chosen = "SELECT 1 FROM log WHERE kind = 'set' AND body = ?", (self._set_body,)
+        self._is_set = database.one(*chosen) is not None
+        """Whether the open exchange has closed without some clients, and waits for helpers."""
         self._fresh: dict[int, tuple[int, bytes]] = {}  # payloads of this batch, not written yet
         self._stored = bool(self._open)  # whether payloads of the open exchange are on disk
         self._traces = True  # of a process that was killed, perhaps
@@ -427,9 +430,9 @@ class StudyServer(ServerLedger):
         if client in self._open or exchange < 1 or not (late or self._is_open(exchange)):
             refuse(Code.EXCHANGE, "This exchange is not open.")
         stored = message.payload if self._sums is None else data
-        upload = self._checked(stored, exchange, client)
+        opened = _Open(found, *self._checked(stored, exchange, client))
         entered = self._rule.enters(exchange, self.exchange + 1)
-        counts = entered is not None and self._is_open(entered)
+        counts = entered is not None and self._is_open(entered) and not self._is_set
         self._database.begin()
         row = (exchange, client, found, entered if counts else DROPPED)
         self._database.execute("INSERT INTO upload VALUES(?, ?, ?, ?)", row)
@@ -437,7 +440,7 @@ class StudyServer(ServerLedger):
         where = client.to_bytes(4, "little") + exchange.to_bytes(8, "little")
         self.chain.add("upload", where + found)
         if counts:
-            self._open[client] = _Open(found, upload)
+            self._open[client] = opened
             self._fresh[client] = exchange, stored
         self._close_if_complete()
         return self._from(exchange, client)
@@ -479,20 +482,19 @@ class StudyServer(ServerLedger):
         """The rounds from the last exchange to the next; None: no other exchange comes."""
         return self.algorithm.setting.until_next(self.round, self._broadcast.rounds)
 
-    def _checked(self, stored: bytes, exchange: int, client: int) -> Any:
+    def _checked(self, stored: bytes, exchange: int, client: int) -> tuple[Any, tuple[bytes, ...]]:
         """Open and decode a payload; refuse one that no client sends, without its values.
 
-        Under masks the whole message is stored, and its numbers cannot be checked.
+        Under masks the whole message is stored, and its numbers cannot be checked; it has a ticket
+        for each helper.
         """
         info = veil.body_info(self.study, exchange, client)
         try:
             if self._sums is not None:
                 message = wire.unpack(stored, self.study, wire.Upload)
                 body = self._opener.open(message.parts[-1], info)
-                found = self._sums.words(body, message)
-                self._tickets[client] = wire.Ticket.of(stored)
-                return found
-            return self._bounded(self._opener.open(stored, info), exchange)
+                return self._sums.words(body, message), wire.Ticket.of(stored)
+            return self._bounded(self._opener.open(stored, info), exchange), ()
         except HedgerowError:
             refuse(Code.VALUE, "The payload is not one that the algorithm can send.")
 
@@ -584,13 +586,25 @@ class StudyServer(ServerLedger):
             return wire.pack(wire.Over(self.exchange), self.study, self.key)
         if self.manifest.helper_names[helper] not in self.awaited:
             return None
-        return self._sums.task(helper, self.exchange + 1, self._tickets)
+        tickets = {client: one.tickets for client, one in self._open.items()}
+        return self._sums.task(helper, self.exchange + 1, tickets)
 
     @property
     def awaited(self) -> list[str]:
-        """The helpers whose sums the open exchange needs; none before all clients have uploaded."""
-        complete = len(self._tickets) == len(self.manifest.roster) and self._may_answer()
-        return [] if self._sums is None or not complete else self._sums.missing
+        """The helpers whose sums the open exchange needs; none before it is complete."""
+        return [] if self._sums is None or not self._complete else self._sums.missing
+
+    @property
+    def _complete(self) -> bool:
+        """Whether the open exchange has all uploads that it counts, and may be answered."""
+        known, least = self._open.keys(), self.manifest.least
+        every = self._rule.complete(known, self._needed, self._is_set, least)
+        return every and self._may_answer(self._is_set)
+
+    @property
+    def _set_body(self) -> bytes:
+        """What the log says when the open exchange closes without some clients."""
+        return (self.exchange + 1).to_bytes(8, "little")
 
     def _helped(self, message: wire.Fetch | wire.Part, data: bytes) -> bytes | Wait:
         """Give a helper its task; take the sum of its masks."""
@@ -624,9 +638,8 @@ class StudyServer(ServerLedger):
 
     def _close_if_complete(self) -> None:
         """Answer the open exchange if it is complete and the ledger is proven to be the latest."""
-        complete = self._rule.complete(self._open.keys(), self._needed, False)
         helped = self._sums is None or not self._sums.missing
-        if complete and helped and self._may_answer():
+        if helped and self._complete:
             self._database.begin()
             self._answer_exchange()
 
@@ -678,7 +691,10 @@ class StudyServer(ServerLedger):
         return self._rule.may_close
 
     def close_exchange(self) -> bool:
-        """Answer the open exchange without the uploads that are missing; return whether it was.
+        """Close the open exchange without the uploads that are missing; return whether it was.
+
+        It is answered at once or, under masks, when helpers have opened its sum: the set of clients
+        that it counts is fixed, and no later upload is in it.
 
         An operator or a timer calls it, where the closing rule allows it. Nothing happens while
         no client has uploaded, or while nothing proves that this ledger is the latest: neither the
@@ -688,11 +704,18 @@ class StudyServer(ServerLedger):
             raise Unsupported(
                 f"In this study an exchange waits for all clients (closing={self._rule.name!r})."
             )
-        ready = self._rule.complete(self._open.keys(), self._needed, True)
-        if not ready or not self._may_answer(closing=True):
+        least = self.manifest.least
+        ready = self._rule.complete(self._open.keys(), self._needed, True, least)
+        if not ready or self._is_set or not self._may_answer(closing=True):
             return False
         with self._database.transaction("server close"):
-            self._answer_exchange()
+            if self._sums is None:
+                self._answer_exchange()
+            else:
+                self.chain.add("set", self._set_body)
+                self._is_set = True
+        if self._sums is not None:
+            return True
         self._forget("server close")
         self._publish()
         return True
@@ -719,7 +742,6 @@ class StudyServer(ServerLedger):
                 seen = combine(self.algorithm, stack(uploads))
             else:
                 seen = self._sums.total(uploads, self._broadcast.rounds or 0)
-                self._tickets.clear()
             broadcast, self._state = self.algorithm.server.aggregate(
                 self._state, seen, self._noise.server()
             )
@@ -731,7 +753,7 @@ class StudyServer(ServerLedger):
         self.exchange += 1
         self.round += self._broadcast.rounds or 0
         self._drop_payloads()
-        self._open, self._proven = {}, True
+        self._open, self._is_set, self._proven = {}, False, True
         self._needed = len(self.roster.active)
         self._say(broadcast, counted)
         self._broadcast = broadcast

@@ -227,6 +227,7 @@ def small_study(
     seats: int = 0,
     helpers: int = 0,
     colluding: int = 1,
+    least: int | None = None,
     kind: type[SimulatedStudy] = SimulatedStudy,
     **more: Any,
 ) -> SimulatedStudy:
@@ -250,8 +251,9 @@ def small_study(
         The closing rule.
     seats
         How many of the clients, the last ones, are open seats.
-    helpers, colluding
-        How many helpers open sums, and how many clients may work with the server.
+    helpers, colluding, least
+        How many helpers open sums, how many clients may work with the server, and how many are in
+        a sum at least.
     kind, more
         The class of the study, and what else it takes.
 
@@ -286,6 +288,7 @@ def small_study(
         features=tuple(features),
         closing=closing,
         seed=seed,
+        least=least,
         **_helped(out, helpers, colluding),
     )
     return kind(out, manifest, **more)

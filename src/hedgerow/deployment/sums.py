@@ -1,8 +1,8 @@
 """The server's side of masked uploads: tasks for helpers, their parts, and the sum they open.
 
 The numbers of an exchange are kept under their masks until every helper has returned the sum of its
-masks over all clients. Then the sum is opened, and all that it was made of is erased in the same
-transaction.
+masks over all clients that the exchange counts. Then the sum is opened, and all that it was made of
+is erased in the same transaction.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Sums:
         return message.helper
 
     def task(self, helper: int, exchange: int, uploads: dict[int, tuple[bytes, ...]]) -> bytes:
-        """The task for a helper, from the tickets of all clients: always the same bytes."""
+        """The task for a helper, from tickets of all clients counted: always the same bytes."""
         if helper not in self._tasks:
             tickets = [uploads[client][helper] for client in sorted(uploads)]
             message = wire.Task(helper, exchange, len(tickets), b"".join(tickets))
@@ -113,7 +113,7 @@ class Sums:
         return found
 
     def total(self, uploads: list[Words], rounds: int) -> Any:
-        """Open the sum of the uploads of all clients, and erase what it was made of."""
+        """Open the sum of the uploads of an exchange, and erase what it was made of."""
         whole = opened(uploads, list(self.parts.values()))
         self._database.execute("DELETE FROM part")
         self._tasks.clear()

@@ -61,6 +61,8 @@ class SharedRecord:
         How many clients may work with the server.
     clients
         How many clients there are.
+    least
+        How many of them every sum counts at least.
     damaged
         The clients whose seals a helper could not open, by exchange; None where it is not known.
     """
@@ -68,6 +70,7 @@ class SharedRecord:
     helpers: list[str]
     colluding: int
     clients: int
+    least: int
     damaged: dict[str, list[str]] | None
 
 

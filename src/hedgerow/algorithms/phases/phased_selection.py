@@ -40,7 +40,7 @@ from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Broadcasts, Range, Uploads
+from hedgerow.core.limits import ANY_CLOSING, WAIT_OR_DROP, Broadcasts, Range, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
@@ -194,7 +194,7 @@ class PhasedSelection(AlgorithmSpec):
             uploads=Uploads(
                 LossSums if exact else NoisySums,
                 sums_of_losses(setting) if exact else {"losses": Range.noisy(setting.experts)},
-                closing=WAIT_ONLY if self.trust == "distributed" else ANY_CLOSING,
+                closing=WAIT_OR_DROP if self.trust == "distributed" else ANY_CLOSING,
             ),
             broadcasts=Broadcasts(NextBlock, server.broadcasts),
             supports=MASKS_AND_DELAYS,

@@ -33,6 +33,7 @@ from hedgerow.core.layout import Vector
 from hedgerow.core.limits import (
     ANY_CLOSING,
     WAIT_ONLY,
+    WAIT_OR_DROP,
     Allowed,
     Broadcasts,
     Numbers,
@@ -351,6 +352,7 @@ class WalkLeader(WalkSpec):
             client = Reporter(width, noise, self.sized, self.silent(setting))
             decider = LeadingDecider(setting.experts, gains, self.reports)
         plain = setting.family == LOSSES and self.reports == "each" and separate is None
+        closing = WAIT_OR_DROP if self.trust == "distributed" else ANY_CLOSING
         return Algorithm(
             name="walk_leader",
             setting=setting,
@@ -362,7 +364,7 @@ class WalkLeader(WalkSpec):
                 NoisyReport,
                 self.ranges(setting, noise),
                 combine="each" if self.silo else "sum",
-                closing=WAIT_ONLY if self.silo or self.trust == "distributed" else ANY_CLOSING,
+                closing=WAIT_ONLY if self.silo else closing,
             ),
             broadcasts=Broadcasts(NoisySums, every_round("sums", setting, self.least)),
             supports=self.supports(setting),

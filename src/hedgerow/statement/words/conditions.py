@@ -89,8 +89,14 @@ def dropout(statement: Statement) -> str:
         "this must not depend on the protected record."
     )
     usual = DROPOUT.get(statement.algorithm.trust, "")
-    if statement.ledger is not None and statement.ledger.shared is not None:
+    if statement.ledger is not None and (shared := statement.ledger.shared) is not None:
+        silent = shared.clients - shared.least
         usual = "Nobody can drop out: an exchange waits for all."
+        if silent:
+            usual = (
+                f"{counted(silent, 'client', 'clients')} may drop out of an exchange; helpers open "
+                "no smaller sum."
+            )
     return usual + (shows if "PUBLIC_PRESENCE" in statement.assumptions else "")
 
 

@@ -138,20 +138,27 @@ def _kept(statement: Statement) -> str:
 
 def _shared(ledger: LedgerRecord, shared: SharedRecord) -> list[str]:
     """What the server saw of uploads, and who must not work with it."""
-    honest, helpers = shared.clients - shared.colluding, listed(shared.helpers)
+    honest, helpers = shared.least - shared.colluding, listed(shared.helpers)
+    every, drop = f"all {shared.clients} clients", shared.least < shared.clients
+    counts = f"at least {shared.least} of {every}" if drop else every
     one = f"{helpers} does" if len(shared.helpers) == 1 else f"at least one of {helpers} does"
     texts = [
         "The protocol that hides uploads is EXPERIMENTAL: NOT YET REVIEWED BY OUTSIDE "
         "CRYPTOGRAPHERS.",
         f"The server never had a single upload in readable form. It got {ledger.exchanges} sums, "
-        f"each over all {shared.clients} clients, each with the noise of at least "
+        f"each over {counts}, each with the noise of at least "
         f"{counted(honest, 'client', 'clients')}, if at most "
         f"{counted(shared.colluding, 'client works', 'clients work')} with it.",
         f"This holds if {one} not work with the server. If all helpers do, each upload is "
         f"protected by 1/{honest} of the planned variance of the noise only.",
-        "If a client or a helper leaves, no further sum is opened: the study ends.",
+        f"No sum is opened without {counts} and every helper: then the study ends.",
         "A client can falsify sums, and nobody can notice.",
     ]
+    if ledger.closing == "drop":
+        texts.append(
+            "A helper must never run from an old copy of its folder, or twice at the same time: "
+            "the server could then read single uploads."
+        )
     if shared.damaged:
         shown = [f"{k} ({listed(names)})" for k, names in shared.damaged.items()]
         texts.append(f"Exchanges whose sum is spoiled by damaged seals: {listed(shown)}.")
