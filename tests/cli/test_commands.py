@@ -24,7 +24,7 @@ from hedgerow.cli.app import load as load_command
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import AlgorithmRecord
-from hedgerow.statement.words import meanings
+from hedgerow.statement.words.phrases import meanings
 from hedgerow.studies.config import from_table, load
 from support.command import Command
 from support.settings import setting_for

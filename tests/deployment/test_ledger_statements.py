@@ -27,7 +27,8 @@ from hedgerow.records.schema import STAMP
 from hedgerow.statement.details import Details
 from hedgerow.statement.files import document, rendered
 from hedgerow.statement.statement import Statement
-from hedgerow.statement.words import ledger_words, only_here, plain_words
+from hedgerow.statement.words.attackers import plain_words
+from hedgerow.statement.words.ledger import ledger_words, only_here
 from hedgerow.studies.storage.digest import write_digest
 from support.command import Command
 

@@ -16,7 +16,7 @@ from hedgerow.audits.cases.sparse_vector import cases
 from hedgerow.audits.registry import AUDITS
 from hedgerow.records.build import choices_of
 from hedgerow.statement.audit import Audit, AuditedCase, audit_now, difference
-from hedgerow.statement.words import audit_words
+from hedgerow.statement.words.attackers import audit_words
 from support.command import Command
 from support.statements import Stated, refused
 

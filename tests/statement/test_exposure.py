@@ -30,7 +30,8 @@ from hedgerow.statement.exposure import exposure, of_records, outline
 from hedgerow.statement.files import document, rendered
 from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import to_yaml
-from hedgerow.statement.words import is_loud, percent, plain_words
+from hedgerow.statement.words.attackers import plain_words
+from hedgerow.statement.words.phrases import is_loud, percent
 from support.statements import Pages, Stated, with_curve
 
 

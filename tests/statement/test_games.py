@@ -31,7 +31,8 @@ from hedgerow.records.schema import FILE, read_record, to_json
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.files import rendered
-from hedgerow.statement.words import horizon_words, percent, recorded_words
+from hedgerow.statement.words.conditions import horizon_words, recorded_words
+from hedgerow.statement.words.phrases import percent
 from hedgerow.studies.study import budget_notes
 from support.certificates import CURVE, MADE, MU, Made
 from support.command import Command

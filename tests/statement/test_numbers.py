@@ -22,7 +22,7 @@ from hedgerow.privacy.curves import (
 from hedgerow.records.build import curve_record
 from hedgerow.statement.files import rendered
 from hedgerow.statement.registry import record
-from hedgerow.statement.words import collusion_words
+from hedgerow.statement.words.conditions import collusion_words
 from support.statements import SETTING, SPECS, Pages, Stated, with_curve
 
 

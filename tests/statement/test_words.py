@@ -16,7 +16,9 @@ from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.records.build import algorithm_record, unit_record
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.files import rendered
-from hedgerow.statement.words import composition_words, percent, plain_words
+from hedgerow.statement.words.attackers import plain_words
+from hedgerow.statement.words.conditions import composition_words
+from hedgerow.statement.words.phrases import percent
 from support.statements import SETTING, Stated, with_curve
 
 

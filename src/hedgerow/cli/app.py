@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from hedgerow.cli.main import INTERRUPTED, STOPPED
-from hedgerow.cli.output import ERR
+from hedgerow.cli.output import ERR, aside
 from hedgerow.core.errors import HedgerowError, Interrupted, InvalidValue
 from hedgerow.version import __version__
 
@@ -159,26 +159,22 @@ def guarded(debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Interrupted as stopped:
-        ERR.print(str(stopped), markup=False, soft_wrap=True)
+        aside(str(stopped))
         return INTERRUPTED
     except (HedgerowError, CommandLineError) as error:
         if debug:
-            ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
+            aside(traceback.format_exc())
         message = getattr(error, "format_message", error.__str__)
         text = NOT_A_NUMBER.sub(r"Expected \1 to be a valid \2.", " ".join(message().split()))
-        ERR.print(f"Error: {text}{_what_next(error, text)}", markup=False, soft_wrap=True)
+        aside(f"Error: {text}{_what_next(error, text)}")
         _print_notes(error)
         code = 2
     except Exception as error:  # a bug, here or in a plugin
         if debug:
-            ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
+            aside(traceback.format_exc())
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename}:{where.lineno}"
-        ERR.print(
-            f"Error: {type(error).__name__}: {error} (at {place}; --debug shows the traceback)",
-            markup=False,
-            soft_wrap=True,
-        )
+        aside(f"Error: {type(error).__name__}: {error} (at {place}; --debug shows the traceback)")
         _print_notes(error)
         code = 2
     if code == INTERRUPTED:
@@ -200,4 +196,4 @@ def _what_next(error: Exception, text: str) -> str:
 def _print_notes(error: Exception) -> None:
     """Print the notes of an error, such as which results are saved."""
     for note in getattr(error, "__notes__", ()):
-        ERR.print(note, markup=False, soft_wrap=True)
+        aside(note)

@@ -28,7 +28,9 @@ from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
-from hedgerow.statement.words import explained, player, quoted, shown_setting
+from hedgerow.statement.words.game import player, shown_setting
+from hedgerow.statement.words.guarantees import explained
+from hedgerow.statement.words.phrases import quoted
 from hedgerow.studies.config import parse_setting
 from hedgerow.studies.study import budget_notes
 from hedgerow.studies.typed import typed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.cli.output import ERR, aside, print_json, say
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import Guarantee
@@ -156,9 +156,9 @@ def init(
     if json:
         print_json({**document, "budget": account.budget, "unit": account.unit.words()})
         return
-    _print(f"{data}: {account.spent_words()} is spent for {account.unit.words()}; kept in {place}")
-    _print("public key, for the server's study file:")
-    _print(f'  {data} = "{account.public_key}"')
+    say(f"{data}: {account.spent_words()} is spent for {account.unit.words()}; kept in {place}")
+    say("public key, for the server's study file:")
+    say(f'  {data} = "{account.public_key}"')
 
 
 def _asked_unit() -> str:
@@ -170,11 +170,11 @@ def _asked_unit() -> str:
             "Say whose secret the budget is for: --unit event (one record), person:24 (a person "
             "with at most 24 records), window:7 (7 rounds of this client) or client (all of it)."
         )
-    _say("Whose secret is it? The budget is for one of these, and that cannot be changed later:")
-    _say("  event   what this client reports in one round")
-    _say("  person  a person with several records (`hedgerow people` counts them)")
-    _say("  window  all that this client reports in some rounds in a row")
-    _say("  client  all that this client ever reports")
+    aside("Whose secret is it? The budget is for one of these, and that cannot be changed later:")
+    aside("  event   what this client reports in one round")
+    aside("  person  a person with several records (`hedgerow people` counts them)")
+    aside("  window  all that this client reports in some rounds in a row")
+    aside("  client  all that this client ever reports")
     unit = typer.prompt("Unit", err=True).strip()
     ask = {"person": "Most records of one person", "window": "How many rounds"}.get(unit)
     return f"{unit}:{typer.prompt(ask, type=int, err=True)}" if ask else unit
@@ -241,10 +241,10 @@ def join(
             | {"folder": str(folder), "spent": words, "private": manifest.private}
         )
         return
-    _print(f"joined {manifest.title} as {name}; {words} is spent")
+    say(f"joined {manifest.title} as {name}; {words} is spent")
     several = len(list(place.joined(data))) > 1
     which = f" --study {folder.name}" if several else ""
-    _print(f"go on with: hedgerow client run --data {data}{which}")
+    say(f"go on with: hedgerow client run --data {data}{which}")
 
 
 def changes_of_route(
@@ -286,14 +286,14 @@ def _join(
             from hedgerow.deployment.own_file import OwnFile
 
             for note in OwnFile(csv, manifest).notes:
-                _say(f"note: {note}")
+                aside(f"note: {note}")
         for line in manifest.words():
-            _say(line)
-        _say(f"server key {manifest.server}")
+            aside(line)
+        aside(f"server key {manifest.server}")
         if not (route.secure or route.local):
-            _say("not encrypted: everyone on the way to the server sees what the server sees")
-        _say(f"this data set: {account.spent_words()} is spent, for {account.unit.words()}")
-        _say(
+            aside("not encrypted: everyone on the way to the server sees what the server sees")
+        aside(f"this data set: {account.spent_words()} is spent, for {account.unit.words()}")
+        aside(
             "nothing is charged"
             if cost is None
             else f"joining charges {cost.curve.words()} for {cost.unit.words()}"
@@ -455,14 +455,14 @@ def run(
             local = Port(application, port, token=chosen or kept_token(found.folder))
             local.pages |= client_pages(learner.client)
             local.pages["/metrics"] = lambda: (MEDIA, (of_client(learner) + "\n").encode())
-            _say(f"listening on http://127.0.0.1:{local.server_port}")
+            aside(f"listening on http://127.0.0.1:{local.server_port}")
             if not chosen:
-                _say(f"token in {found.folder / TOKEN}")
+                aside(f"token in {found.folder / TOKEN}")
             if sys.stderr.isatty():
-                _say(f"page {local.page}")
+                aside(f"page {local.page}")
             local.serve()
     except LedgerFailed as error:
-        _say(f"Error: {error}")
+        aside(f"Error: {error}")
         return FATAL
     except KeyboardInterrupt:
         ERR.print(f"Stopped before round {learner.round}. Start again to go on.")
@@ -504,11 +504,11 @@ def ledger(
         print_json({"accounts": [_document(account) for account in accounts]})
         return
     if not accounts:
-        _print(f"no accounts in {place.folder}; make one with `hedgerow client init`")
+        say(f"no accounts in {place.folder}; make one with `hedgerow client init`")
     for account in accounts:
-        _print(f"{account.name}: {account.spent_words()} is spent, for {account.unit.words()}")
+        say(f"{account.name}: {account.spent_words()} is spent, for {account.unit.words()}")
         for charge in account.charges():
-            _print(f"  {charge.time}  {charge.study.hex()[:16]}  {charge.title}: {charge.words}")
+            say(f"  {charge.time}  {charge.study.hex()[:16]}  {charge.title}: {charge.words}")
 
 
 def verify(
@@ -567,7 +567,7 @@ def verify(
     else:
         for row in rows:
             head = f", head {row['head']}" if row["ok"] else ""
-            _print(f"{row['ledger']}: {row['text']}{head}")
+            say(f"{row['ledger']}: {row['text']}{head}")
     return 0 if all(row["ok"] for row in rows) else 1
 
 
@@ -601,28 +601,20 @@ def _document(account: Account) -> dict[str, Any]:
     }
 
 
-def _print(line: str) -> None:
-    OUT.print(line, markup=False, soft_wrap=True)
-
-
 def _play(learner: ClientLearner, csv: Path, every: float | None, through: str | None) -> None:
     """Play the rounds of a file, and print what to follow in each."""
     from hedgerow.deployment.own_file import OwnFile, play_file
 
     file = OwnFile(csv, learner.client.manifest, through)
     for note in file.notes:
-        _say(f"note: {note}")
+        aside(f"note: {note}")
     if not play_file(learner, file, _print_now, every):
-        _say(f"no more rows; start again from round {learner.round}")
+        aside(f"no more rows; start again from round {learner.round}")
 
 
 def _print_now(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-def _say(line: str) -> None:
-    ERR.print(line, markup=False, soft_wrap=True)
 
 
 CLIENT = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Models, columns_by_option, prepare
-from hedgerow.cli.output import OUT, print_indented, print_json
+from hedgerow.cli.output import OUT, print_indented, print_json, say
 from hedgerow.cli.tables import from_cells
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.recorded.forecast_table import ForecastTable
@@ -99,7 +99,7 @@ def combine(
     for guarantee in found.certificate.guarantees:
         print_indented(guarantee.words())
     if out is not None:
-        OUT.print(f"Picture: {out}", markup=False, soft_wrap=True)
+        say(f"Picture: {out}")
 
 
 def _number_or_name(text: str) -> str | float:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.text import one_line
@@ -52,12 +52,12 @@ def compare(
         print_json({**comparison.to_dict(), "picture": str(picture)})
         return
     for letter, name in comparison.names.items():
-        OUT.print(f"{letter} = {name}", markup=False, soft_wrap=True)
+        say(f"{letter} = {name}")
     OUT.print(_table(comparison))
     for note in comparison.notes:
         OUT.print(f"Note: {note}", markup=False)
     _show_changes(comparison)
-    OUT.print(f"Picture: {picture}", markup=False, soft_wrap=True)
+    say(f"Picture: {picture}")
 
 
 def _free(out: Path | None) -> Path:
@@ -95,4 +95,4 @@ def _show_changes(comparison: Comparison) -> None:
         return
     OUT.print("What differs:")
     for line in comparison.change_lines():
-        OUT.print(f"  {line}", markup=False, soft_wrap=True)
+        say(f"  {line}")

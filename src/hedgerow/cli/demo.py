@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from hedgerow.cli.options import Debug, Json, Out
-from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
+from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar, say
 from hedgerow.cli.tables import from_cells, new_table
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
@@ -97,7 +97,7 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
         print_indented(f"{guarantee.words()}")
     OUT.print(f"\n{STAMP}; {flusight.SOURCE}", markup=False)
     for name in (COMBINATIONS, WEIGHTS, PICTURE):
-        OUT.print(f"Picture: {folder.final / name}", markup=False, soft_wrap=True)
+        say(f"Picture: {folder.final / name}")
 
 
 def _tables() -> Iterator[tuple[str, ForecastTable]]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.studies.storage.place import check_new
 
@@ -45,4 +45,4 @@ def examples(
         print_json({"files": copied})
         return
     for name in copied:
-        OUT.print(name, markup=False, soft_wrap=True)
+        say(name)

@@ -10,7 +10,7 @@ import typer
 
 import hedgerow
 from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
+from hedgerow.cli.output import ERR, print_json, progress_bar, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.gallery import Exhibit, exhibits
 from hedgerow.experiments.gallery_page import MARK, duration, html, state
@@ -71,7 +71,7 @@ def gallery(
     if json:
         print_json({"page": str(page), "experiments": [_table(exhibit) for exhibit in shown]})
     else:
-        OUT.print(f"Gallery: {page}", markup=False, soft_wrap=True)
+        say(f"Gallery: {page}")
     return 1 if any(exhibit.outcome["passed"] is False for exhibit in shown) else 0
 
 
@@ -101,11 +101,7 @@ def _show(exhibit: Exhibit) -> None:
         if exhibit.outcome["status"] in ("error", "no-data")
         else exhibit.outcome["run"]
     )
-    OUT.print(
-        f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {text})",
-        markup=False,
-        soft_wrap=True,
-    )
+    say(f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {text})")
 
 
 def _table(exhibit: Exhibit) -> dict[str, object]:

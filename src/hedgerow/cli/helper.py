@@ -18,7 +18,7 @@ from hedgerow.cli.client import (
     changes_of_route,
 )
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.cli.output import aside, print_json, say
 
 if TYPE_CHECKING:
     from hedgerow.core.protocol import Algorithm
@@ -62,9 +62,9 @@ def init(
     if json:
         print_json({"name": name, "file": str(file), "fingerprint": keys.fingerprint})
         return
-    _print(f"helper {name}; kept in {folder}, which must never be copied")
-    _print(f"hand out {file}")
-    _print(f"fingerprint {keys.fingerprint}")
+    say(f"helper {name}; kept in {folder}, which must never be copied")
+    say(f"hand out {file}")
+    say(f"fingerprint {keys.fingerprint}")
 
 
 def run(
@@ -139,7 +139,7 @@ def run(
             with closing(found):
                 _open_sums(found)
     except LedgerFailed as error:
-        _say(f"Error: {error}")
+        aside(f"Error: {error}")
         return FATAL
     except KeyboardInterrupt as stop:
         raise Interrupted("Stopped. Start again to go on.") from stop
@@ -159,7 +159,7 @@ def _joined(folder: Path, link: Any, server_key: str, roster: Path, yes: bool) -
 
     def agree(manifest: Manifest, algorithm: Algorithm) -> bool:
         for line in manifest.words():
-            _say(line)
+            aside(line)
         if yes:
             return True
         if not sys.stdin.isatty():
@@ -200,16 +200,8 @@ def verify(folder: Folder, json: Json = False, debug: Debug = False) -> None:
         if json:
             print_json({**document, "over": ledger.over, "head": head})
             return
-        _print(f"helper {ledger.name} of {ledger.manifest.title}: ok, head {head}")
-        _print(f"{opened} exchanges, one set each; {'over' if ledger.over else 'not over'}")
-
-
-def _print(line: str) -> None:
-    OUT.print(line, markup=False, soft_wrap=True)
-
-
-def _say(line: str) -> None:
-    ERR.print(line, markup=False, soft_wrap=True)
+        say(f"helper {ledger.name} of {ledger.manifest.title}: ok, head {head}")
+        say(f"{opened} exchanges, one set each; {'over' if ledger.over else 'not over'}")
 
 
 HELPER = {"": helper, "init": init, "run": run, "verify": verify}

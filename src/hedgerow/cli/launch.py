@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Plugins, Settings, prepare
-from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
+from hedgerow.cli.output import OUT, aside, print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from hedgerow.deployment.launching import Launch
@@ -86,10 +86,10 @@ def launch(
                 bar.close()
                 if not json:
                     line = f"{whole.manifest.title}: live page at {whole.url}"
-                    OUT.print(line, markup=False, soft_wrap=True)
+                    say(line)
                     if whole.manifest.helpers:
                         text = f"helpers {', '.join(whole.manifest.helpers)}; {EXPERIMENTAL}"
-                        OUT.print(text, markup=False, soft_wrap=True)
+                        say(text)
                 update = bar.enter_context(progress_bar("playing"))
 
             def ended() -> None:
@@ -115,10 +115,10 @@ def launch(
         f"all {len(done.heads)} ledgers pass their check; head of the server's log "
         f"{done.heads['server']}",
     ):
-        OUT.print(line, markup=False, soft_wrap=True)
+        say(line)
     if done.same is not None:
         verdict = "are those of" if done.same else "DIFFER from"
         OUT.print(f"the plays {verdict} the simulation", markup=False)
     if folder is not None:
-        ERR.print(f"kept in {folder}", markup=False, soft_wrap=True)
+        aside(f"kept in {folder}")
     return 1 if done.same is False else 0

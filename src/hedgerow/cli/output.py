@@ -51,6 +51,16 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def say(text: str) -> None:
+    """Print a line as it is, however long."""
+    OUT.print(text, markup=False, soft_wrap=True)
+
+
+def aside(text: str) -> None:
+    """Print a line on standard error."""
+    ERR.print(text, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Any]:
     """Show a temporary bar on standard error; yields `update(description, done, total)`."""

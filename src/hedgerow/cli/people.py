@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json, columns_by_option
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import print_json, say
 
 
 def people(
@@ -51,4 +51,4 @@ def people(
         f"to cover everybody: --unit {found.unit.text()}",
         "These numbers are not protected. Declare more if later files may have more.",
     ):
-        OUT.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(text)

@@ -9,7 +9,7 @@ import typer
 from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
@@ -50,7 +50,7 @@ def proof(
         print_json(document)
         return
     for line in lines:
-        OUT.print(line, markup=False, soft_wrap=True)
+        say(line)
 
 
 def _texts(name: str) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
+from hedgerow.cli.output import ERR, OUT, print_json, progress_bar, say
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream, digits
@@ -124,7 +124,7 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     OUT.print(f"[bold]{outcome.id}[/bold]  {title}")
     OUT.print(f"claim: {claim}")
     if outcome.verdict is None:
-        OUT.print(f"{outcome.status}: {outcome.message}", markup=False, soft_wrap=True)
+        say(f"{outcome.status}: {outcome.message}")
         return
     judged = outcome.status == "ran"
     checks = selected(outcome.verdict.checks, judged)
@@ -156,9 +156,9 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     if outcome.message:
         OUT.print(f"note: {outcome.message}", markup=False)
     if outcome.folder is not None:
-        OUT.print(f"results in {outcome.folder}", markup=False, soft_wrap=True)
+        say(f"results in {outcome.folder}")
         for picture in pictures(outcome.folder, outcome.id):
-            OUT.print(f"picture: {picture}", markup=False, soft_wrap=True)
+            say(f"picture: {picture}")
 
 
 def selected(checks: Sequence[Check], judged: bool = True) -> list[Check]:

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, print_indented, print_json, progress_bar
+from hedgerow.cli.output import OUT, aside, print_indented, print_json, progress_bar
 from hedgerow.cli.tables import comparators, from_cells, summary
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
 from hedgerow.records.schema import STAMP
-from hedgerow.statement.words import explained
+from hedgerow.statement.words.guarantees import explained
 from hedgerow.studies.config import StudyConfig, from_table, load
 from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
@@ -218,7 +218,7 @@ def _print_unfinished(name: str) -> None:
             f"Unfinished: {_listed(runs)}. "
             f"This is a new run. To resume the old one: {runs[0].command}"
         )
-        ERR.print(text, markup=False, soft_wrap=True)
+        aside(text)
 
 
 def _named(folder: Path) -> Unfinished:

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.text import one_line
@@ -57,13 +57,9 @@ def runs(
         OUT.print(table)
     else:
         place = folder if folder.name else folder.absolute()
-        OUT.print(f"No finished runs in {place}.", markup=False, soft_wrap=True)
+        say(f"No finished runs in {place}.")
     for left in unfinished:
-        OUT.print(
-            f"unfinished: {left.final}, {left.words()}; {left.command}",
-            markup=False,
-            soft_wrap=True,
-        )
+        say(f"unfinished: {left.final}, {left.words()}; {left.command}")
 
 
 def cells(run: ListedRun) -> tuple[str, ...]:

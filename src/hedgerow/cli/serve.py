@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.cli.output import aside, print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.version import __version__
 
@@ -109,7 +109,7 @@ def serve(
         config = configs[""]
         key = Path(config.options.folder) / KEY
         if not key.exists():
-            ERR.print(f"The server's key is made: {key}", markup=False, soft_wrap=True)
+            aside(f"The server's key is made: {key}")
         _print(config.manifest(public_keys(config.options.folder)), "", json)
         return 0
     check_together([config.options for config in configs.values()])
@@ -148,7 +148,7 @@ def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
             _print(study.manifest, url, json)
     except AnchorFailed as error:
         listening.close()
-        ERR.print(f"Error: {error}", markup=False, soft_wrap=True)
+        aside(f"Error: {error}")
         return FATAL
     except BaseException:
         listening.close()
@@ -193,11 +193,11 @@ def _print(manifest: Manifest, url: str, json: bool) -> None:
         )
     else:
         for line in manifest.words():
-            OUT.print(line, markup=False, soft_wrap=True)
-        OUT.print(f"server key {manifest.server}", markup=False, soft_wrap=True)
+            say(line)
+        say(f"server key {manifest.server}")
         if url:
             reached = url.replace("://0.0.0.0:", "://HOST:")  # all addresses of this machine
             join = f"hedgerow client join {reached} --data NAME --server-key {manifest.server}"
-            OUT.print(f"listening on {url}; clients join with", markup=False, soft_wrap=True)
-            OUT.print(f"  {join}", markup=False, soft_wrap=True)
+            say(f"listening on {url}; clients join with")
+            say(f"  {join}")
     sys.stdout.flush()

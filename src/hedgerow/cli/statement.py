@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import ERR, OUT, print_indented, print_json
+from hedgerow.cli.output import ERR, OUT, print_indented, print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, party_key, read_deployment
 from hedgerow.records.ledger import LedgerRecord
@@ -18,7 +18,9 @@ from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
 from hedgerow.statement.files import PLACE, check_out, document, rendered, write
 from hedgerow.statement.statement import Signature, Statement, chosen, folder_names
-from hedgerow.statement.words import audit_words, is_loud, ledger_words, plain_words
+from hedgerow.statement.words.attackers import audit_words, plain_words
+from hedgerow.statement.words.ledger import ledger_words
+from hedgerow.statement.words.phrases import is_loud
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.storage import digest
 from hedgerow.studies.storage.finished import finished_record
@@ -136,7 +138,7 @@ def statement(
             OUT.print(folder, style="bold", markup=False, soft_wrap=True)
         for text in words:
             print_indented(text, style="red" if is_loud(text) else None)
-    OUT.print(f"{run}: {signature.words}", markup=False, soft_wrap=True)
+    say(f"{run}: {signature.words}")
     missing = list(dict.fromkeys(name for stated in statements.values() for name in stated.open))
     if missing:
         OUT.print(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
 from hedgerow.statement.check import ledger_differences, statement_differences
@@ -99,11 +99,11 @@ def verify(
         print_json({**_document(run, found, differences, ok), "data_found": seen})
         return 0 if ok else 1
     for line in differences:
-        OUT.print(f"differs: {line}", markup=False, soft_wrap=True)
-    OUT.print(f"{'ok' if ok else 'not ok'}: {run}, {found.words()}", markup=False, soft_wrap=True)
+        say(f"differs: {line}")
+    say(f"{'ok' if ok else 'not ok'}: {run}, {found.words()}")
     if not seen:
         OUT.print(UNSEEN, markup=False)
-    OUT.print(f"sha256 {found.sha256}", markup=False, soft_wrap=True)
+    say(f"sha256 {found.sha256}")
     if ok and (run / PLACE).exists():
         OUT.print(ENTERED, markup=False)
     return 0 if ok else 1
@@ -135,13 +135,13 @@ def _alone(folder: Path, key: Path | None, json: bool) -> int:
         return 0 if ok else 1
     for one, verdict in rows:
         for difference in verdict.differences:
-            OUT.print(f"differs: {difference}", markup=False, soft_wrap=True)
+            say(f"differs: {difference}")
         mine = own is not None and key is None and verdict.known
         signed = "signed by the key of this ledger" if mine else verdict.words()
         text = f"{'ok' if verdict.ok else 'not ok'}: {one}, {signed}"
-        OUT.print(text, markup=False, soft_wrap=True)
+        say(text)
     if is_deployment(folder) or ok:
-        OUT.print(words, markup=False, soft_wrap=True)
+        say(words)
     return 0 if ok else 1
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.studies.storage.listing import listed_runs
 from hedgerow.studies.storage.unfinished import RUNS
@@ -58,7 +58,7 @@ def view(
     if json:
         print_json({"page": str(page), "runs": [str(own) for own in links.values()]})
         return
-    OUT.print(f"Written: {page}", markup=False, soft_wrap=True)
+    say(f"Written: {page}")
     if show:
         webbrowser.open(page.absolute().as_uri())
 

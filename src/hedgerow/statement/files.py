@@ -17,7 +17,7 @@ from hedgerow.statement.picture import svg
 from hedgerow.statement.registry import to_yaml
 from hedgerow.statement.render import html, markdown
 from hedgerow.statement.statement import Statement
-from hedgerow.statement.words import plain_words
+from hedgerow.statement.words.attackers import plain_words
 from hedgerow.studies.storage import digest
 from hedgerow.studies.storage.place import check_writable
 

@@ -8,11 +8,34 @@ from typing import Any
 
 from hedgerow.core.rounding import rounded_up
 from hedgerow.records.schema import CurveRecord, Total
-from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.statement import Statement
-from hedgerow.statement.words.phrases import number, pairs
+from hedgerow.statement.words.attackers import audit_words, person_words, plain_words
+from hedgerow.statement.words.conditions import (
+    assumption_words,
+    code_words,
+    collusion_words,
+    composition_words,
+    dropout,
+    floating_point_words,
+    horizon_words,
+    purpose_words,
+    recorded_words,
+    trust_words,
+    unprotected,
+)
+from hedgerow.statement.words.game import in_range, shown_setting, vocabulary
+from hedgerow.statement.words.guarantees import (
+    DEFINITION,
+    curve_words,
+    explained,
+    guarantee_words,
+    neighbours,
+    observer_words,
+)
+from hedgerow.statement.words.ledger import budget_words, ledger_words, only_here
+from hedgerow.statement.words.phrases import counted, is_loud, listed, number, pairs, percent
 
 PICTURE = "trade-off.svg"
 ONLY_IF = "This holds only if what the next page lists under 'Holds only if' is true."
@@ -93,18 +116,16 @@ def page_of(statement: Statement) -> Page:
         if algorithm.label == algorithm.algorithm
         else f"{algorithm.label}: {algorithm.algorithm}"
     )
-    subtitle = f"{name}, calibration {algorithm.calibration}; {words.recorded_words(statement)}"
+    subtitle = f"{name}, calibration {algorithm.calibration}; {recorded_words(statement)}"
     subtitle += f" as {run.title!r}, " if statement.title != run.title else ", "
     subtitle += f"statement of {statement.written}, expires {statement.details.text('expires')}"
-    unit = (
-        f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"
-    )
+    unit = f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {person_words(statement)}"
     sections = [
         Section("What is protected", (Text(unit),)),
         Section(
             "In plain words",
             (
-                *map(_text, words.plain_words(statement)),
+                *map(_text, plain_words(statement)),
                 Text(ONLY_IF if statement.protecting else ""),
             ),
         ),
@@ -123,32 +144,29 @@ def page_of(statement: Statement) -> Page:
 
 def _second(statement: Statement) -> list[Section]:
     """The sections for readers who calculate: definitions, numbers, mechanisms, provenance."""
-    curves = [words.curve_words(curve) for curve, _ in statement.protecting]
+    curves = [curve_words(curve) for curve, _ in statement.protecting]
     definitions = (
         *(
             Text(
-                f"Neighbours: {words.neighbours(g)}; "
-                f"{statement.algorithm.record.charges} {words.in_range(g.bounds)}."
+                f"Neighbours: {neighbours(g)}; "
+                f"{statement.algorithm.record.charges} {in_range(g.bounds)}."
             )
             for g in statement.units
         ),
-        Text(f"Guarantee: {words.DEFINITION}." if statement.protecting else ""),
-        Text(words.explained(curves)),
+        Text(f"Guarantee: {DEFINITION}." if statement.protecting else ""),
+        Text(explained(curves)),
     )
-    trust = (
-        f"{words.trust_words(statement)} {words.collusion_words(statement)} "
-        f"{words.dropout(statement)}"
-    )
-    lasts = (*words.horizon_words(statement), words.composition_words(statement))
+    trust = f"{trust_words(statement)} {collusion_words(statement)} {dropout(statement)}"
+    lasts = (*horizon_words(statement), composition_words(statement))
     return [
         Section("Holds only if", _assumptions(statement)),
         Section("Attacks in numbers", (_persons(statement),) if statement.protecting else ()),
-        Section("For whom and for what", (Text(" ".join(words.purpose_words(statement))),)),
+        Section("For whom and for what", (Text(" ".join(purpose_words(statement))),)),
         Section("Trust and collusion", (Text(trust),)),
         Section("How long, and what adds up", (Bullets(lasts),)),
-        Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
-        Section("Audit", (_text(words.audit_words(statement)),)),
-        Section("Words", (Text(words.vocabulary(statement.algorithm)),)),
+        Section("Not protected", (Bullets(tuple(unprotected(statement))),)),
+        Section("Audit", (_text(audit_words(statement)),)),
+        Section("Words", (Text(vocabulary(statement.algorithm)),)),
         Section("Definitions", definitions),
         Section("The whole guarantee", _trade_off(statement)),
         Section("Ledger", _ledger(statement)),
@@ -169,7 +187,7 @@ def _filled(section: Section) -> Section | None:
 
 def _text(text: str) -> Text:
     """A paragraph that is loud if it is a warning."""
-    return Text(text, words.is_loud(text))
+    return Text(text, is_loud(text))
 
 
 def _observers(statement: Statement) -> Grid:
@@ -183,17 +201,17 @@ def _observers(statement: Statement) -> Grid:
     rows = []
     for guarantee in statement.algorithm.guarantees:
         claim = (
-            ("" if guarantee.claimed is None else words.curve_words(guarantee.claimed),)
+            ("" if guarantee.claimed is None else curve_words(guarantee.claimed),)
             if published
             else ()
         )
-        who = words.observer_words(guarantee)
+        who = observer_words(guarantee)
         rows.append(
             (
                 who,
                 ", ".join(guarantee.sees),
                 *claim,
-                words.guarantee_words(guarantee),
+                guarantee_words(guarantee),
                 guarantee.proof or "none",
             )
         )
@@ -208,7 +226,7 @@ def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]
     else:
         found = [
             (
-                f": {words.listed([words.observer_words(g) for g in members])}",
+                f": {listed([observer_words(g) for g in members])}",
                 curve,
                 members[0].total,
             )
@@ -260,7 +278,7 @@ def _persons(statement: Statement) -> Grid:
                 rounded_up(shown.epsilon, 3),
                 *((rounded_up(shown.delta, 2),) if approximate else ()),
             )
-            rows.append((who, *point, *(f"{words.percent(rate)} %" for rate in rates)))
+            rows.append((who, *point, *(f"{percent(rate)} %" for rate in rates)))
     point = ("epsilon", "delta") if approximate else ("epsilon",)
     alarms = (f"found at {first} %", *(f"at {share} %" for share in others))
     return Grid(
@@ -271,7 +289,7 @@ def _persons(statement: Statement) -> Grid:
 def _unit(statement: Statement, count: int) -> str:
     """The records that a person has or, if the unit is not a record, the unit."""
     unit = statement.units[0].unit
-    return words.counted(count, "record") if statement.by_person else f"one {unit.noun}"
+    return counted(count, "record") if statement.by_person else f"one {unit.noun}"
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
@@ -283,9 +301,9 @@ def _deltas(name: str, curve: CurveRecord) -> Grid:
 def _assumptions(statement: Statement) -> tuple[Block, ...]:
     if not statement.protecting:
         return ()
-    texts = words.assumption_words(statement)
+    texts = assumption_words(statement)
     assumed = Bullets(tuple(texts)) if texts else Text("The certificate names no assumption.")
-    return (assumed, Text(words.only_here(statement), True))
+    return (assumed, Text(only_here(statement), True))
 
 
 def _choices(statement: Statement, choices: Mapping[str, Any], name: str) -> str:
@@ -309,7 +327,7 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
         for key, value in algorithm.parameters.items()
         if key not in choices or choices[key] != value
     }
-    texts = [f"Setting: {pairs(words.shown_setting(algorithm), name)}."]
+    texts = [f"Setting: {pairs(shown_setting(algorithm), name)}."]
     if choices:
         texts.append(f"Chosen: {_choices(statement, choices, name)}.")
     if derived:
@@ -332,7 +350,7 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
 
 
 def _provenance(statement: Statement) -> Bullets:
-    run, floats = statement.run, words.floating_point_words(statement)
+    run, floats = statement.run, floating_point_words(statement)
     secure = "secure" if run.noise.secure else "NOT SECURE"
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     return Bullets(
@@ -340,9 +358,9 @@ def _provenance(statement: Statement) -> Bullets:
             f"Noise: {run.noise.source}, {secure}: {run.noise.words}."
             + (f" Floating point: {floats}." if floats else ""),
             f"Versions: {versions}.",
-            f"Code: {words.code_words(statement)}.",
+            f"Code: {code_words(statement)}.",
             f"Run folder: {run.run}, written {run.written}, {statement.signature.words}. "
-            f"{words.budget_words(statement)}",
+            f"{budget_words(statement)}",
         )
     )
 
@@ -352,7 +370,7 @@ def _ledger(statement: Statement) -> tuple[Block, ...]:
     ledger = statement.ledger
     if ledger is None:
         return ()
-    shown = Bullets(tuple(words.ledger_words(statement)))
+    shown = Bullets(tuple(ledger_words(statement)))
     if ledger.account is None or not ledger.account.charges:
         return (shown,)
     rows = tuple(
@@ -367,7 +385,7 @@ def _open(statement: Statement) -> str:
     names = [name.replace("_", " ") for name in statement.open if name in SIGNED]
     rest = len(statement.open) - len(names)
     if rest:
-        names.append(f"{words.counted(rest, 'detail')} of the registry record")
+        names.append(f"{counted(rest, 'detail')} of the registry record")
     return f"Still open: {', '.join(names)}." if names else ""
 
 

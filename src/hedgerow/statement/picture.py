@@ -10,9 +10,10 @@ from hedgerow.core.extras import needs
 from hedgerow.core.text import visible
 from hedgerow.evaluation.plots.canvas import COLOURS
 from hedgerow.records.schema import Attack
-from hedgerow.statement import words
 from hedgerow.statement.exposure import Exposure, exposure, outline
 from hedgerow.statement.statement import Statement
+from hedgerow.statement.words.guarantees import observer_words
+from hedgerow.statement.words.phrases import counted, listed, quoted
 
 with needs("plots"):
     from matplotlib import rc_context
@@ -30,14 +31,14 @@ def draw(statement: Statement) -> Figure:
         [0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing"
     )
     for i, (curve, members) in enumerate(statement.protecting):
-        who = words.listed([words.observer_words(g) for g in members], "or")
+        who = listed([observer_words(g) for g in members], "or")
         x, y = _line(curve.outline)
         axes.plot(
             x,
             y,
             color=COLOURS[i],
             linewidth=1.8,
-            label=f"{who}\n{words.quoted(curve.epsilon, curve.delta)}",
+            label=f"{who}\n{quoted(curve.epsilon, curve.delta)}",
         )
         axes.fill_between(x, x, y, color=COLOURS[i], alpha=0.10, linewidth=0)
         total, records = members[0].total, statement.lead
@@ -54,11 +55,11 @@ def draw(statement: Statement) -> Figure:
                 label=_worst_label(statement, shown),
             )
     if statement.claimed is not None:
-        numbers = words.quoted(statement.claimed.epsilon, statement.claimed.delta)
+        numbers = quoted(statement.claimed.epsilon, statement.claimed.delta)
         label = f"claimed by the paper\n{numbers}"
         axes.plot(*_line(statement.claimed.outline), color="#6d597a", linestyle=":", label=label)
     if statement.unguarded:
-        who = words.listed([words.observer_words(g) for g in statement.unguarded])
+        who = listed([observer_words(g) for g in statement.unguarded])
         axes.plot(
             [0, 0, 100],
             [0, 100, 100],
@@ -90,9 +91,9 @@ def _line(corners: Sequence[Attack]) -> tuple[list[float], list[float]]:
 
 
 def _worst_label(statement: Statement, shown: Exposure) -> str:
-    who = [words.counted(shown.records, "record")] if shown.records > 1 else []
-    who += [words.counted(statement.algorithm.runs, "run")] if statement.repeats else []
-    return f"the same, {' in '.join(who)}\n{words.quoted(shown.epsilon, shown.delta)}"
+    who = [counted(shown.records, "record")] if shown.records > 1 else []
+    who += [counted(statement.algorithm.runs, "run")] if statement.repeats else []
+    return f"the same, {' in '.join(who)}\n{quoted(shown.epsilon, shown.delta)}"
 
 
 def svg(statement: Statement) -> str:

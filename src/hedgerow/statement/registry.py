@@ -10,9 +10,30 @@ from hedgerow.core.extras import needs
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.text import visible
 from hedgerow.records.schema import CurveRecord
-from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import Statement
+from hedgerow.statement.words.attackers import audit_words, person_words
+from hedgerow.statement.words.conditions import (
+    assumption_words,
+    code_words,
+    collusion_words,
+    composition_words,
+    dropout,
+    floating_point_words,
+    horizon_words,
+    trust_words,
+    unprotected,
+)
+from hedgerow.statement.words.game import follows, in_range, in_rounds, option, player
+from hedgerow.statement.words.guarantees import (
+    claim_words,
+    curve_words,
+    guarantee_words,
+    neighbours,
+    observer_words,
+)
+from hedgerow.statement.words.ledger import ledger_words, only_here
+from hedgerow.statement.words.phrases import counted, listed, number, pairs
 
 with needs("statement"):
     import yaml
@@ -65,36 +86,35 @@ def record(statement: Statement) -> dict[str, Any]:
             "dp_variant": {
                 "variant_name": variant(statement),
                 "data_domain": _domain(statement),
-                "unprotected_quantities": _lines(words.unprotected(statement)),
+                "unprotected_quantities": _lines(unprotected(statement)),
             },
             "privacy_loss": {
                 "privacy_unit": "; ".join(g.unit.words for g in units),
-                "privacy_unit_details": f"{'; '.join(map(words.neighbours, units))}. "
-                f"{words.person_words(statement)}",
+                "privacy_unit_details": f"{'; '.join(map(neighbours, units))}. "
+                f"{person_words(statement)}",
                 "privacy_parameters": _numbers(statement),
                 "privacy_parameters_details": _lines(_parameter_details(statement)),
             },
             "deployment_model": {
                 "model_name": "Federated" if clients > 1 else "Central",
-                "model_name_details": f"{words.trust_words(statement)} "
-                f"{words.collusion_words(statement)} {words.dropout(statement)}",
+                "model_name_details": f"{trust_words(statement)} "
+                f"{collusion_words(statement)} {dropout(statement)}",
                 "actors": _lines(
-                    f"{words.observer_words(g)} sees {', '.join(g.sees)}: "
-                    f"{words.guarantee_words(g)}"
+                    f"{observer_words(g)} sees {', '.join(g.sees)}: {guarantee_words(g)}"
                     for g in algorithm.guarantees
                 ),
                 "release_type": "Many releases",
-                "release_type_details": " ".join(words.horizon_words(statement)),
+                "release_type_details": " ".join(horizon_words(statement)),
                 "data_source_type": "Dynamic",
                 "access_type": "Non-interactive",
                 "access_type_details": "Nobody can ask questions; "
                 "what is released follows a protocol fixed in advance.",
             },
             "accounting": {
-                "post_processing": f"{words.player(algorithm).capitalize()}s "
-                f"{words.follows(algorithm)} what the server broadcasts; "
+                "post_processing": f"{player(algorithm).capitalize()}s "
+                f"{follows(algorithm)} what the server broadcasts; "
                 "nothing else is computed from the data after the noise.",
-                "composition": words.composition_words(statement),
+                "composition": composition_words(statement),
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": details.text("preprocessing"),
@@ -113,15 +133,15 @@ def record(statement: Statement) -> dict[str, Any]:
 def _domain(statement: Statement) -> str:
     """What the data are, and the range of a single loss or gain."""
     algorithm, bounds = statement.algorithm, statement.units[0].bounds
-    record, option = algorithm.record, words.option(algorithm)
-    size = algorithm.setting[f"{option}s"]
+    record, noun = algorithm.record, option(algorithm)
+    size = algorithm.setting[f"{noun}s"]
     what = (
-        f"{record.charges} of {size} {option}s"
+        f"{record.charges} of {size} {noun}s"
         if algorithm.plays == "expert"
-        else f"{record.plural}, with points of {words.counted(size or 0, option)},"
+        else f"{record.plural}, with points of {counted(size or 0, noun)},"
     )
-    where = f"at {algorithm.clients} clients {words.in_rounds(algorithm)}"
-    return f"streams of {what} {where}, each {record.charge} {words.in_range(bounds)}"
+    where = f"at {algorithm.clients} clients {in_rounds(algorithm)}"
+    return f"streams of {what} {where}, each {record.charge} {in_range(bounds)}"
 
 
 def _numbers(statement: Statement) -> dict[str, float]:
@@ -142,10 +162,10 @@ def _parameter_details(statement: Statement) -> list[str]:
         else [f"the parameters are for {'; '.join(g.unit.words for g in statement.units)}"]
     )
     if statement.lead > 1 and lines:
-        lines.append(words.person_words(statement))
+        lines.append(person_words(statement))
     for curve, members in statement.protecting:
-        who = words.listed([words.observer_words(g) for g in members])
-        lines.append(f"against {who}: {words.curve_words(curve)} (proof: {members[0].proof})")
+        who = listed([observer_words(g) for g in members])
+        lines.append(f"against {who}: {curve_words(curve)} (proof: {members[0].proof})")
         row = "; ".join(
             f"{rounded_up(point.delta, 3)} at {rounded_up(point.epsilon, 3)}"
             for point in curve.table
@@ -156,16 +176,13 @@ def _parameter_details(statement: Statement) -> list[str]:
                 f"all {members[0].total.runs} runs on the same data together: "
                 f"{members[0].total.words}"
             )
-    lines += [
-        f"against {words.observer_words(g)}: {words.guarantee_words(g)}"
-        for g in statement.unguarded
-    ]
+    lines += [f"against {observer_words(g)}: {guarantee_words(g)}" for g in statement.unguarded]
     if statement.claimed is not None:
-        lines.append(words.claim_words(statement))
+        lines.append(claim_words(statement))
     name = str(statement.algorithm.choices["name"])
-    lines.append(f"chosen: {words.pairs(statement.algorithm.choices, name)}")
+    lines.append(f"chosen: {pairs(statement.algorithm.choices, name)}")
     if statement.algorithm.parameters:
-        lines.append(f"derived: {words.pairs(statement.algorithm.parameters, name)}")
+        lines.append(f"derived: {pairs(statement.algorithm.parameters, name)}")
     return lines
 
 
@@ -173,8 +190,8 @@ def _mechanisms(statement: Statement) -> list[str]:
     run = statement.run
     lines = [
         f"{m.name} ({m.purpose}): law {m.law}, "
-        f"scale {'-' if m.scale is None else words.number(m.scale)}, "
-        f"sensitivity {'-' if m.sensitivity is None else words.number(m.sensitivity)}"
+        f"scale {'-' if m.scale is None else number(m.scale)}, "
+        f"sensitivity {'-' if m.sensitivity is None else number(m.sensitivity)}"
         for m in statement.algorithm.mechanisms
     ] or ["no mechanism draws noise that protects"]
     return [
@@ -182,11 +199,11 @@ def _mechanisms(statement: Statement) -> list[str]:
         f"library: {', '.join(f'{name} {version}' for name, version in run.versions.items())}",
         f"noise: {run.noise.source}, {'secure' if run.noise.secure else 'NOT SECURE'}: "
         f"{run.noise.words}",
-        f"floating point: {words.floating_point_words(statement) or 'nothing is guaranteed'}",
+        f"floating point: {floating_point_words(statement) or 'nothing is guaranteed'}",
         "timing: when clients talk is part of what observers see, and is covered; "
         "the time a computation takes is not",
         f"security of the data: {statement.details.text('security')}",
-        f"code: {words.code_words(statement)}",
+        f"code: {code_words(statement)}",
     ]
 
 
@@ -194,11 +211,11 @@ def _notes(statement: Statement) -> list[str]:
     details = statement.details
     lines = [] if statement.stamp is None else [statement.stamp]
     lines += [] if details.notes is None or not details.notes.strip() else [details.notes.strip()]
-    lines += [f"assumes: {text}" for text in words.assumption_words(statement)]
-    only = words.only_here(statement)
+    lines += [f"assumes: {text}" for text in assumption_words(statement)]
+    only = only_here(statement)
     lines += [f"assumes: {only}"] if only else []
-    lines += words.ledger_words(statement)
-    return [*lines, f"audit: {words.audit_words(statement)}", f"expires: {details.text('expires')}"]
+    lines += ledger_words(statement)
+    return [*lines, f"audit: {audit_words(statement)}", f"expires: {details.text('expires')}"]
 
 
 def _lines(items: Iterable[str]) -> str:

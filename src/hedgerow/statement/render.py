@@ -7,7 +7,7 @@ import re
 
 from hedgerow.core.text import visible
 from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section, Text
-from hedgerow.statement.words import is_loud
+from hedgerow.statement.words.phrases import is_loud
 
 STYLE = """
 @page { size: A4; margin: 8mm; }
