@@ -40,6 +40,8 @@ def test_claims_on_hospitals_follow_the_gains_and_need_the_data_of_the_paper(
 ) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(REAL.parents[1]))
     configs = module.studies(quick=True)
+    for entry in configs["NM"].algorithms:  # also those without noise
+        assert configs["NM"].build(entry).certificate.guarantees
 
     def judged(gain: float) -> str | None:
         done = {state: made_up(config, lambda *_: 20.0) for state, config in configs.items()}

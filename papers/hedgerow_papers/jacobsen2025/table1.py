@@ -104,12 +104,17 @@ def label(name: str, mu: float) -> str:
 
 def meta(mu: float, kind: type[WalkMeta] = JacobsenWalkMeta, **choices: Any) -> AlgorithmSpec:
     """RW-Meta on the reports of hospitals; a patient may be at two of them."""
-    return kind(mu=mu, reports="silo", sized=True, unit=TWO, **choices)
+    return kind(mu=mu, reports="silo", sized=True, unit=_two(mu), **choices)
+
+
+def _two(mu: float) -> Person | None:
+    """The unit of all budgets: with mu = inf nobody is protected, and there is none."""
+    return TWO if mu < inf else None
 
 
 def entries(state: str, mu: float) -> list[Entry]:
     """The published algorithms, for one state and budget."""
-    leader = WalkLeader(mu=mu, reports="silo", sized=True, unit=TWO)
+    leader = WalkLeader(mu=mu, reports="silo", sized=True, unit=_two(mu))
     alone = [Entry(label(name, mu), meta(mu, forecasters=(name,))) for name in LINEAR]
     return [Entry(label(META, mu), meta(mu)), Entry(label(LEADER, mu), leader), *alone]
 
