@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from hedgerow.cli.options import Data, Debug, Json, Models, Plugins, columns_by_option, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
@@ -17,27 +15,13 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.forecasts import Forecasts
 from hedgerow.environments.recorded.losses import Recorded
-from hedgerow.evaluation.summary import bound_words
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.choose.candidates import (
-    KINDS,
-    TALKS,
-    TRUSTS,
-    Choice,
-    Kind,
-    Row,
-    choices,
-    measure,
-    of_kind,
-    streams,
-)
+from hedgerow.studies.choose.candidates import measure
 from hedgerow.studies.choose.ranking import choose as ranked
 from hedgerow.studies.choose.record import document
 from hedgerow.studies.config import Entry, load
 
 FIXED = "fixed"
-HEADINGS = ("algorithm", "trust", "talk")  # of the chart
-NONE = "none: more than half the regret of guessing"
 
 
 def choose(
@@ -107,7 +91,7 @@ def choose(
     ] = None,
     chart: Annotated[
         bool,
-        typer.Option("--chart", help="Measure the tables of the documentation instead."),
+        typer.Option("--chart", help="Measure the tables of the documentation, as JSON."),
     ] = False,
     plugin: Plugins = None,
     data: Data = None,
@@ -125,12 +109,16 @@ def choose(
     With a file, the algorithms are played on your own losses, or with --target and --largest-error
     on your own forecasts. Such a choice looks at the data, and no certificate covers it.
 
-    `hedgerow choose --chart --seeds 20` measures the tables of docs/choose.md. It takes about four
-    minutes on one core.
+    `hedgerow choose --chart` measures the tables of docs/choose.md. It takes about four minutes on
+    one core.
     """
     prepare(plugin, data)
     if chart:
-        _print_chart(20 if seeds is None else seeds, json)
+        count = 20 if seeds is None else seeds
+        at_least("seeds", count, 2)
+        with progress_bar("choose") as update:
+            rows = measure(count, lambda name, done, all_: update(f"playing {name}", done, all_))
+        print_json(document(rows, count))
         return
     own, entries = (
         (None, ())
@@ -192,65 +180,3 @@ def _own(
         advice = "For forecasts, add --target COLUMN --largest-error NUMBER."
         raise InvalidValue(f"{error} {advice}") from None
     return found, ()
-
-
-def _print_chart(seeds: int, json: bool) -> None:
-    """Measure and print the tables of the documentation."""
-    at_least("seeds", seeds, 2)
-    with progress_bar("choose") as update:
-        rows = measure(seeds, lambda stream, done, total: update(f"playing {stream}", done, total))
-    if json:
-        print_json(document(rows, seeds))
-        return
-    rounds = {name: environment.setting.rounds for name, environment in streams().items()}
-    chosen = choices(rows)
-    for kind in KINDS:
-        OUT.print(_measured(rows, kind, rounds))
-        OUT.print(_named([choice for choice in chosen if choice.kind == kind.id]))
-    OUT.print(f"mean regret ± half-width of its 95 % interval, {seeds} seeds; {STAMP}")
-
-
-def _measured(rows: Sequence[Row], kind: Kind, rounds: dict[str, int]) -> Table:
-    table = Table(title=f"If {kind.words}: regret", title_justify="left", title_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading)
-    for heading in (*kind.streams, "proven"):
-        table.add_column(heading, justify="right")
-    for row in sorted(of_kind(rows, kind), key=lambda row: row.worst(kind)[1].mean):
-        worst, _ = row.worst(kind)
-        cells = [
-            f"[bold]{row.regret[name]}[/bold]" if name == worst else str(row.regret[name])
-            for name in kind.streams
-        ]
-        bound = row.proven(kind, rounds)
-        trust = row.candidate.trust or "not private"
-        table.add_row(
-            row.candidate.label,
-            trust,
-            row.candidate.talk,
-            *cells,
-            "-" if bound is None else bound_words(bound),
-        )
-    return table
-
-
-def _named(chosen: Sequence[Choice]) -> Table:
-    table = Table(title="choose", title_justify="left")
-    for heading in ("trust", "talk", "delta = 0", "a delta is allowed", "smallest proven bound"):
-        table.add_column(heading)
-    for trust in TRUSTS:
-        for talk in TALKS:
-            choice = next(c for c in chosen if (c.trust, c.talk) == (trust, talk))
-            proven = (
-                "-"
-                if choice.proven is None
-                else f"{choice.proven}: {bound_words(choice.proven_bound or 0.0)}"
-            )
-            table.add_row(
-                trust,
-                talk,
-                "; ".join(choice.pure) or NONE,
-                "; ".join(choice.approximate) or NONE,
-                proven,
-            )
-    return table
