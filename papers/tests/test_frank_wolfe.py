@@ -24,7 +24,6 @@ from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli
@@ -48,6 +47,7 @@ from hedgerow_papers.gao2024.trees import (
     plan,
     steps,
 )
+from support.played import plays_of
 
 FAMILIES: tuple[Family, ...] = (
     Linear(),
@@ -148,13 +148,12 @@ def test_without_noise_equal_records_give_the_steps_of_frank_wolfe(noise: Any) -
     record = np.array([0.5, -0.4, 0.1, 0.7, 0.2])
     game = Replay(np.broadcast_to(record, (128, 2, 5)), family)
     algorithm = FrankWolfe(trees=2, noise=noise).build(game.setting)
-    kept = Everything(wants_messages=False)
-    simulate(algorithm, game, 0, sinks=[kept], noise=NoNoise())
+    kept = plays_of(algorithm, game, noise=NoNoise())
     point = np.full(4, 0.25)
     for k in range(1, 7):
         towards = np.eye(4)[int(np.argmin(family.gradient(record, point)))]
         point = point + 2 / (k + 1) * (towards - point)
-    np.testing.assert_allclose(kept.all_plays()[-1, 0], point, atol=1e-12)
+    np.testing.assert_allclose(kept[-1, 0], point, atol=1e-12)
 
 
 @pytest.mark.parametrize(

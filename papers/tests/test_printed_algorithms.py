@@ -15,12 +15,12 @@ from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow_papers.asi2023.potential import AsiPotential, printed_cost
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from support.played import plays_of
 
 
 def test_printed_constants() -> None:
@@ -176,9 +176,7 @@ def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
     for spec in (AsiPotential(epsilon=10.0), Potential(epsilon=10.0)):
         algorithm, shares = spec.build(Setting(10, 16, 300)), []
         for seed in range(30):
-            kept = Everything(wants_messages=False)
-            simulate(algorithm, RecordedArray(losses), seed, sinks=[kept])
-            shares.append(float((kept.all_plays() < 8).mean()))
+            shares.append(float((plays_of(algorithm, RecordedArray(losses), seed) < 8).mean()))
         lost[type(spec)] = np.mean(shares)
     assert lost[AsiPotential] > 0.3
     assert lost[Potential] < 0.1

@@ -27,12 +27,12 @@ from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.contracts.suite import examine as keeps
 from hedgerow.core.noise import NoNoise, SeededNoise
-from hedgerow.core.transcript import Everything
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import EuclideanNoise
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard, Scale, ball_cover, finest
 from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
+from support.played import plays_of
 
 HUBER = hr.Huber()
 BUDGET = hr.Budget(1.0, 1e-6)
@@ -201,9 +201,7 @@ def test_the_point_of_a_block_comes_from_the_block_before() -> None:
         given = records.copy()
         if changed is not None:
             given[changed] = [[0.0, 1.0, 0.0, -1.0]]
-        kept = Everything(wants_messages=False)
-        hr.simulate(algorithm, hr.Replay(given, HUBER), 0, sinks=[kept])
-        return kept.all_plays()[-1]
+        return plays_of(algorithm, hr.Replay(given, HUBER))[-1]
 
     plain = last(None)
     for when in (0, 1, 5, 6, 13):  # the third block is rounds 6 to 13; the last sample of a step
@@ -382,11 +380,10 @@ def test_too_many_coordinates_are_refused() -> None:
 def test_without_noise_ftrl_is_the_regularised_leader() -> None:
     game = hr.Regression(clients=3, features=2, horizon=12, loss="huber")
     algorithm = hr.NoisyFTRL().build(game.setting)
-    kept = Everything(wants_messages=False)
-    hr.simulate(algorithm, game, 0, sinks=[kept], noise=NoNoise())
+    kept = plays_of(algorithm, game, noise=NoNoise())
     records = game.block(game.start(0), 12, None)[0].losses
     family, total = game.family, np.zeros(2)
-    for played, shown in zip(kept.all_plays(), records, strict=True):
+    for played, shown in zip(kept, records, strict=True):
         expected = family.domain.project(-total / (3 * algorithm.parameters["penalty"]))
         assert np.abs(played - expected).max() < 1e-4  # the lattice, and least squares
         total += family.gradient(shown, played).sum(axis=0)

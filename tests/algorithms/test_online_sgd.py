@@ -21,12 +21,12 @@ from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import NoNoise
-from hedgerow.core.transcript import Everything, Plays
+from hedgerow.core.transcript import Plays
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.running_sums.buffered import BufferedToeplitz
 from hedgerow.running_sums.kinds import factorise
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
-from support.played import run_one
+from support.played import plays_of, run_one
 
 SMALL = hr.Batch(hr.Logistic(radius=20.0), 3)
 
@@ -37,12 +37,6 @@ def examples(rounds: int, clients: int, width: int, seed: int = 0) -> np.ndarray
     records[..., :-1] /= np.linalg.norm(records[..., :-1], axis=-1, keepdims=True)
     records[..., -1] = np.where(records[..., 0] > 0, 1.0, -1.0)
     return records.reshape(rounds, clients, -1)
-
-
-def plays(spec: Any, game: hr.Replay, seed: int = 0, **options: Any) -> np.ndarray:
-    kept = Everything(wants_messages=False)
-    hr.simulate(spec.build(game.setting), game, seed, sinks=[kept], **options)
-    return kept.all_plays()
 
 
 def moved(steps: Any, sign: float, local: float = 0.3, size: int = 10) -> float:
@@ -124,7 +118,7 @@ def test_without_noise_it_is_gradient_descent_and_learns() -> None:
     """Against a plain loop in numpy, with the mean gradient of all examples."""
     records = examples(60, 4, 3)
     game = hr.Replay(records, SMALL)
-    found = plays(hr.OnlineSGD(epsilon=inf, step=2.0), game)
+    found = plays_of(hr.OnlineSGD(epsilon=inf, step=2.0), game)
     point, family = np.zeros(3), SMALL.of
     for at, own in enumerate(records):
         assert np.allclose(found[at], point, atol=1e-4)
@@ -136,7 +130,7 @@ def test_without_noise_it_is_gradient_descent_and_learns() -> None:
 
 def test_momentum_of_the_server_keeps_a_share_of_the_last_move() -> None:
     records = examples(6, 2, 3)
-    found = plays(
+    found = plays_of(
         hr.OnlineSGD(epsilon=inf, step=2.0, plan=Plan(momentum=0.5)), hr.Replay(records, SMALL)
     )
     point, total, trail = np.zeros(3), np.zeros(3), np.zeros(3)
@@ -152,7 +146,7 @@ def test_averages_and_correlation_lower_the_noise() -> None:
     """Independent noise, then correlated noise, then the average: each is closer to noiseless."""
     game = hr.Replay(examples(200, 4, 3), SMALL)
     common: dict[str, Any] = {"step": 0.5, "trust": "local"}
-    quiet = plays(hr.OnlineSGD(epsilon=inf, **common), game)
+    quiet = plays_of(hr.OnlineSGD(epsilon=inf, **common), game)
     choices: tuple[dict[str, Any], ...] = (
         {"plan": Plan(factorisation="independent")},
         {},
@@ -161,7 +155,9 @@ def test_averages_and_correlation_lower_the_noise() -> None:
     errors = [
         np.mean(
             [
-                ((plays(hr.OnlineSGD(2.0, 1e-3, **common, **c), game, s) - quiet)[-50:] ** 2).mean()
+                (
+                    (plays_of(hr.OnlineSGD(2.0, 1e-3, **common, **c), game, s) - quiet)[-50:] ** 2
+                ).mean()
                 for s in range(3)
             ]
         )
@@ -327,9 +323,7 @@ def test_declared_constants_that_gradients_contradict_are_counted(
     assert ("4 gradients contradict" in str(study)) is bool(count)
     family: Any = game.family
     counted = Contradicted(family, average)  # one round in every block
-    kept = Everything(wants_messages=False)
-    hr.simulate(spec.build(game.setting), game, 0, sinks=[kept])
-    for at, play in enumerate(kept.all_plays()):
+    for at, play in enumerate(plays_of(spec, game)):
         block = Block.of(game.records[at : at + 1])
         counted.rounds(at, block, Plays.of(play[None]))
     assert counted._sum == count

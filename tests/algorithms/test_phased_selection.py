@@ -41,7 +41,6 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
@@ -53,7 +52,7 @@ from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, NoisyMax
 from hedgerow.privacy.mechanisms.additive import RAISED, GaussianShare
 from hedgerow.studies.study import notes
-from support.played import played, regret
+from support.played import played, regret, seen_in
 
 NOISY: dict[str, PhasedSelection] = {
     "local": PhasedSelection(trust="local"),
@@ -71,8 +70,7 @@ QUICK = (
 
 
 def messages(algorithm: Algorithm, losses: np.ndarray, seed: int = 0) -> list[tuple[int, Any, Any]]:
-    kept = Everything()
-    simulate(algorithm, RecordedArray(losses), seed, sinks=[kept])
+    kept = seen_in(algorithm, RecordedArray(losses), seed)
     return kept.messages
 
 

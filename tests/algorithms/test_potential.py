@@ -20,12 +20,12 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from support.played import seen_in
 from support.streams import stand_in
 
 
@@ -175,8 +175,7 @@ def test_draws_and_epochs_stay_below_their_bounds() -> None:
     assert quiet < server.threshold
     inner, ended = [], []
     for seed in range(12):
-        everything = Everything()
-        simulate(algorithm, environment, seed, sinks=[everything], fused=False)
+        everything = seen_in(algorithm, environment, seed, fused=False)
         used = everything.messages[-1][2].switches
         ends = server.weights.place(used)[0]
         inner.append(used - ends)

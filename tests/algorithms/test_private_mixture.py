@@ -32,8 +32,8 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec, Context
-from hedgerow.core.transcript import Everything
 from hedgerow.privacy import RandomisedResponse
+from support.played import plays_of, seen_in
 
 BITS = (-1.0, 1.0)
 
@@ -178,8 +178,7 @@ def _combined(spec: AlgorithmSpec, game: Environment, seeds: int = 1) -> Array:
     algorithm = spec.build(game.setting).in_game(game.traits)
     found = []
     for seed in range(seeds):
-        seen = Everything()
-        hr.simulate(algorithm, game, seed, sinks=[seen])
+        seen = seen_in(algorithm, game, seed)
         plays: Any = seen.all_plays()
         found.append(plays if isinstance(plays, np.ndarray) else plays.dense())
     return np.array(found)
@@ -262,8 +261,7 @@ def _bound(game: hr.Replay, spec: PrivateMixture, seed: int) -> tuple[float, flo
             return broadcast, after
 
     watched = Watched(**{part.name: getattr(server, part.name) for part in fields(server)})
-    seen = Everything()
-    hr.simulate(replace(algorithm, server=watched), game, seed, sinks=[seen])
+    seen = seen_in(replace(algorithm, server=watched), game, seed)
     plays: Any = seen.all_plays()
     weights = plays if isinstance(plays, np.ndarray) else plays.dense()
     family, records = game.setting.family, game.records
@@ -315,12 +313,11 @@ def test_at_home_plays_are_between_the_public_combination_and_the_own_one() -> N
     """A client plays alone as it plays among others: they do not change it."""
     game, spec = FLU, PrivateMixture(at_home=True)
     alone = replace(game.setting, clients=1)
-    seen = Everything(wants_messages=False)
-    hr.simulate(hr.Mixture().build(alone), game, 0, sinks=[seen], alone=True)
+    seen = plays_of(hr.Mixture().build(alone), game, alone=True)
     client: Any = spec.build(game.setting).client
     every, one = SeededNoise(0).everyone("client", 53), SeededNoise(0).single("client", 7, 53)
     together, single = client.start(every), client.start(one)
-    for t, own in enumerate(seen.all_plays()):
+    for t, own in enumerate(seen):
         assert np.allclose(client._all(together)[3], own, atol=1e-14)
         play = client.play(single, Context(t), one)[0]
         assert np.array_equal(client.play(together, Context(t), every)[0][7], play)
@@ -333,8 +330,7 @@ def test_at_home_plays_are_between_the_public_combination_and_the_own_one() -> N
 def test_what_is_sent_does_not_depend_on_personal_play() -> None:
     sent = []
     for spec in (PrivateMixture(), PrivateMixture(at_home=True)):
-        seen = Everything()
-        hr.simulate(spec.build(FLU.setting), FLU, 0, sinks=[seen])
+        seen = seen_in(spec, FLU)
         sent.append([(upload.sign.tolist(), b.point.tolist()) for _, upload, b in seen.messages])
     assert sent[0] == sent[1]
 
@@ -442,8 +438,7 @@ def test_an_absent_client_changes_nothing() -> None:
     algorithms = [hr.Mixture().build(game.setting).in_game(game.traits) for game in (one, other)]
     states = []
     for algorithm, game in zip(algorithms, (one, other), strict=True):
-        seen = Everything()
-        hr.simulate(algorithm, game, 0, sinks=[seen])
+        seen = seen_in(algorithm, game)
         states.append([broadcast.point for _, _, broadcast in seen.messages])
     assert np.allclose(states[0], states[1], atol=1e-14)
 
@@ -478,8 +473,7 @@ def test_without_noise_it_is_the_mixture_that_is_not_private() -> None:
     exact = hr.Mixture().build(game.setting)
     plays = []
     for algorithm in (private, exact):
-        seen = Everything()
-        hr.simulate(algorithm, game, 0, sinks=[seen], noise=NoNoise())
+        seen = seen_in(algorithm, game, noise=NoNoise())
         found: Any = seen.all_plays()
         plays.append(found if isinstance(found, np.ndarray) else found.dense())
     assert np.allclose(plays[0], plays[1], atol=1e-5)

@@ -7,11 +7,11 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector, louder
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import AboveThreshold
+from support.played import seen_in
 from support.streams import late, stand_in
 
 
@@ -55,8 +55,7 @@ def test_many_exchanges_at_once_play_as_one_by_one_does(spec: hr.Doubling | hr.P
     assert isinstance(server, RegretSelector)
     plays, used = [], 0
     for fused in (True, False):
-        everything = Everything()
-        simulate(algorithm, made, 5, sinks=[everything], fused=fused)
+        everything = seen_in(algorithm, made, 5, fused=fused)
         plays.append(everything.all_plays())
         used = everything.messages[-1][2].switches if everything.messages else used
     assert np.array_equal(*plays)

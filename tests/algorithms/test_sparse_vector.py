@@ -23,12 +23,12 @@ from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow_papers.ours.distance_to_lower_bound import family, floor
+from support.played import seen_in
 from support.stopping import Stopping
 
 
@@ -176,8 +176,7 @@ def test_exchanges_come_early_and_are_counted(every: int) -> None:
     counters = simulate(algorithm, RecordedArray(losses), 1)
     assert counters.exchanged == algorithm.parameters["exchanges"]
     assert algorithm.parameters["exchanges"] <= 511 // every + np.log2(every) + 1
-    everything = Everything()
-    simulate(algorithm, RecordedArray(losses), 1, sinks=[everything])
+    everything = seen_in(algorithm, RecordedArray(losses), 1)
     assert (everything.all_plays()[8:] == 3).all()
     late = SparseVector(epsilon=10.0, every=every, early=False).build(Setting(10, 20, 512))
     assert late.parameters["exchanges"] == 511 // every

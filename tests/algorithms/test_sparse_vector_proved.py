@@ -31,7 +31,6 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.recorded.losses import RecordedArray
@@ -40,6 +39,7 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 from hedgerow.studies.study import notes
 from support.command import Command
+from support.played import seen_in
 
 
 def proved(epsilon: float, setting: Setting, **choices: Any) -> Algorithm:
@@ -57,8 +57,7 @@ def regret(algorithm: Algorithm, environment: Environment, seeds: int) -> Estima
 
 def draws(algorithm: Algorithm, environment: Environment, seed: int) -> int:
     """How many experts are drawn in one game."""
-    kept = Everything()
-    simulate(algorithm, environment, seed, sinks=[kept])
+    kept = seen_in(algorithm, environment, seed)
     return kept.messages[-1][2].switches
 
 

@@ -24,10 +24,10 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.environments.recorded.losses import RecordedArray
+from support.played import seen_in
 
 
 def certified(algorithm: Algorithm) -> float:
@@ -47,8 +47,7 @@ def releases(algorithm: Algorithm, losses: np.ndarray, seed: int) -> list[tuple[
 
 def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
     """How many experts are drawn in one game."""
-    everything = Everything()
-    simulate(algorithm, RecordedArray(losses), seed, sinks=[everything], fused=False)
+    everything = seen_in(algorithm, RecordedArray(losses), seed, fused=False)
     return everything.messages[-1][2].switches
 
 
@@ -112,8 +111,7 @@ def test_doubling_plays_like_sparse_vector_until_the_first_guess_fails() -> None
     for seed in range(5):
         plays = []
         for spec in (SparseVector(epsilon=4.0), Doubling(epsilon=4.0)):
-            kept = Everything()
-            simulate(spec.build(environment.setting), environment, seed, sinks=[kept])
+            kept = seen_in(spec, environment, seed)
             plays.append(kept.all_plays())
         assert np.array_equal(*plays)
 

@@ -25,14 +25,13 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.secure import SecureNoise
+from support.played import plays_of
 
 CHANGING = Switching(clients=10, experts=10, horizon=1024, segments=4)
 
 
 def plays(algorithm: Algorithm, environment: Any = CHANGING, **options: Any) -> np.ndarray:
-    kept = Everything(wants_messages=False)
-    simulate(algorithm, environment, 3, sinks=[kept], **options)
-    return kept.all_plays()
+    return plays_of(algorithm, environment, 3, **options)
 
 
 def losses_of(environment: Any, seed: int) -> np.ndarray:
@@ -202,10 +201,9 @@ def test_tracking_regret_holds() -> None:
     algorithm = hr.BlockSelection(changes=3).build(environment.setting)
     found = []
     for seed in range(10):
-        kept = Everything(wants_messages=False)
-        simulate(algorithm, environment, seed, sinks=[kept])
+        kept = plays_of(algorithm, environment, seed)
         losses = losses_of(environment, seed).sum(axis=1)
-        paid = np.take_along_axis(losses, kept.all_plays()[:, :1], 1).sum()
+        paid = np.take_along_axis(losses, kept[:, :1], 1).sum()
         best = sum(part.sum(axis=0).min() for part in np.split(losses, 4))
         found.append((paid - best) / 10)
     assert 10 < np.mean(found) < algorithm.parameters["tracking_regret"]

@@ -28,10 +28,10 @@ from hedgerow.core.messages import (
     scalars,
 )
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.transcript import Everything
-from hedgerow.engines.simulate import make_engine, simulate
+from hedgerow.engines.simulate import make_engine
 from hedgerow.environments.recorded.losses import RecordedArray
 from support.damage import Letter, damaged, letters, message
+from support.played import seen_in
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
@@ -51,8 +51,7 @@ def _records(name: str) -> list[Any]:
     at once.
     """
     algorithm, environment = _game(name)
-    kept = Everything()
-    simulate(algorithm, environment, 0, sinks=[kept])
+    kept = seen_in(algorithm, environment)
     found = [message for _, uploads, broadcast in kept.messages for message in (uploads, broadcast)]
     block, _ = environment.block(environment.start(0), 7, None)
     checked = check(block, environment.setting, 0, 7)

@@ -21,10 +21,10 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
+from support.played import plays_of, seen_in
 
 RNG = np.random.default_rng(0)
 
@@ -35,8 +35,7 @@ def test_an_anytime_algorithm_plays_the_same_with_and_without_a_horizon() -> Non
     assert open_ended.setting.horizon is None
     plays = []
     for algorithm in (hr.FollowTheLeader().build(game.setting), open_ended):
-        kept = Everything()
-        simulate(algorithm, game, 3, sinks=[kept])
+        kept = seen_in(algorithm, game, 3)
         plays.append(kept.all_plays())
     assert np.array_equal(*plays)
 
@@ -257,8 +256,7 @@ def test_side_information_and_reporters_reach_clients_and_deciders() -> None:
     plays = []
     for engine in ("vectorised", "in_process"):
         for block in (None, 7):
-            kept = Everything()
-            simulate(algorithm, game, 0, sinks=[kept], engine=engine, block_rounds=block)
+            kept = seen_in(algorithm, game, engine=engine, block_rounds=block)
             plays.append(kept.all_plays())
     assert all(np.array_equal(plays[0], other) for other in plays[1:])
     assert game.reports is not None
@@ -273,8 +271,7 @@ def test_a_study_of_a_silo_has_regret_gain_and_a_picture(tmp_path: Any) -> None:
     study = hr.run(game, {"office": Silo()}, seeds=1)
     result = study["office"].results[0]
     gains = game.records[:, 0]
-    kept = Everything()
-    simulate(Silo().build(game.setting), game, 0, sinks=[kept])
+    kept = seen_in(Silo(), game)
     earned = gains[np.arange(len(gains)), kept.all_plays()[:, 0]].sum()
     assert result.figures["gain"][-1] == pytest.approx(earned)
     assert result.final_regret == pytest.approx(gains.sum(axis=0).max() - earned)
@@ -477,9 +474,7 @@ def test_fast_paths_for_points_agree_with_the_plain_loop() -> None:
         algorithm = hr.GradientDescent(every=every, early=False).build(game.setting)
         plays = []
         for fused, block in ((True, None), (False, None), (True, 11)):
-            kept = Everything(wants_messages=False)
-            simulate(algorithm, game, 0, sinks=[kept], fused=fused, block_rounds=block)
-            plays.append(kept.all_plays())
+            plays.append(plays_of(algorithm, game, fused=fused, block_rounds=block))
         assert np.array_equal(plays[0], plays[1])
         assert np.array_equal(plays[0], plays[2])
         assert len(np.unique(plays[0][:, 0], axis=0)) == -(-60 // every)

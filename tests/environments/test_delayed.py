@@ -27,6 +27,7 @@ from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.studies.config import Entry, StudyConfig, from_table, to_table
+from support.played import plays_of
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=50)
 LOSSES = round_to_lattice(np.random.default_rng(3).random((50, 3, 4)))
@@ -102,10 +103,9 @@ def test_nothing_is_learnt_before_the_first_report() -> None:
 
 def test_an_adversary_reacts_at_once_and_is_seen_late() -> None:
     environment = Delayed(of=PlayChasing(clients=2, experts=3, horizon=30), rounds=4)
-    kept = Everything(wants_messages=False)
-    simulate(FollowTheLeader().build(environment.setting), environment, 0, sinks=[kept])
-    assert (kept.all_plays()[:6] == 0).all()  # the first charge is in round 1 and seen in round 5
-    assert (kept.all_plays()[6] == 1).all()
+    kept = plays_of(FollowTheLeader(), environment)
+    assert (kept[:6] == 0).all()  # the first charge is in round 1 and seen in round 5
+    assert (kept[6] == 1).all()
 
 
 def test_absence_is_reported_late_as_zeros() -> None:

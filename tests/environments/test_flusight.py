@@ -24,12 +24,11 @@ from hedgerow.core.block import check
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData, Unsupported
 from hedgerow.core.lattice import round_to_lattice, to_units
-from hedgerow.core.transcript import Everything
-from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.flusight import NO_FORECAST, TABLE, load
 from hedgerow.studies.config import from_table
 from hedgerow.studies.run import run_study
 from support.paths import EXAMPLES, PACKAGE, ROOT
+from support.played import seen_in
 
 SHIPPED = EXAMPLES / TABLE
 REAL = Path(os.environ.get("HEDGEROW_DATA", "../shared/data")) / "flusight"
@@ -234,8 +233,7 @@ def test_models_that_sleep_are_not_followed() -> None:
     assert block.awake is not None
     with np.load(SHIPPED, allow_pickle=False) as table:
         assert np.array_equal(block.awake, table["forecasts"] != NO_FORECAST)
-    kept = Everything()
-    simulate(hr.FollowTheLeader().build(game.setting), game, 0, sinks=[kept])
+    kept = seen_in(hr.FollowTheLeader(), game)
     plays = kept.all_plays()
     assert np.take_along_axis(block.awake, plays[..., None], axis=2).all()
     with pytest.raises(Unsupported, match="running_leader does not support sleeping experts"):

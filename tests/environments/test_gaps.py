@@ -19,12 +19,12 @@ from hedgerow.core.block import ABSENT
 from hedgerow.core.certificate import PUBLIC_PRESENCE, PUBLIC_SLEEP
 from hedgerow.core.environment import Feature
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.transcript import Everything
 from hedgerow.records.schema import read_record
 from hedgerow.studies.config import from_table, to_table
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from support.played import plays_of
 
 NAN = np.nan
 BLOCKS: dict[str, Any] = {
@@ -46,12 +46,6 @@ def _gapped(rounds: int = 40, sleeping: bool = True, seed: int = 0) -> np.ndarra
     losses[rng.random((rounds, 3)) < 0.3] = NAN
     losses[5, 1] = 0.0
     return losses
-
-
-def _plays(spec: Any, game: Any, **options: Any) -> np.ndarray:
-    kept = Everything(wants_messages=False)
-    hr.simulate(spec.build(game.setting), game, 0, sinks=[kept], **options)
-    return kept.all_plays()
 
 
 # Files and arrays
@@ -160,7 +154,7 @@ def test_only_present_clients_play_and_only_experts_that_are_awake(spec: Any) ->
     assert block.present is not None
     assert block.awake is not None
     for engine in ("vectorised", "in_process"):
-        plays = _plays(spec, game, engine=engine)
+        plays = plays_of(spec, game, engine=engine)
         assert ((plays == ABSENT) == ~block.present).all()
         chosen = np.take_along_axis(block.awake, np.maximum(plays, 0)[..., None], axis=-1)[..., 0]
         assert chosen[block.present].all()
@@ -168,7 +162,7 @@ def test_only_present_clients_play_and_only_experts_that_are_awake(spec: Any) ->
     zeros = hr.RecordedArray(np.nan_to_num(_gapped(sleeping=False)))
     present = without.gaps.present
     for options in ({}, {"fused": False}, {"block_rounds": 7}):
-        played, plain = _plays(spec, without, **options), _plays(spec, zeros)
+        played, plain = plays_of(spec, without, **options), plays_of(spec, zeros)
         assert np.array_equal(played[present], plain[present])
 
 
@@ -231,7 +225,7 @@ def test_a_learner_takes_who_is_present(name: str) -> None:
     for row, here in zip(losses, present, strict=True):
         plays.append(learner.predict())
         learner.observe(row, present=here)
-    expected = _plays(spec, hr.RecordedArray(losses, missing="absent"), fused=False)
+    expected = plays_of(spec, hr.RecordedArray(losses, missing="absent"), fused=False)
     assert np.array_equal(np.array(plays)[present], expected[present])
     assert PUBLIC_PRESENCE in learner.certificate.public.assumes
     assert "participation stays the same" in learner.certificate.public.adjacency
@@ -248,7 +242,7 @@ def test_a_learner_takes_which_experts_are_awake(name: str) -> None:
     for row, awake, here in zip(losses, there, present, strict=True):
         plays.append(learner.predict(awake=awake))
         learner.observe(row, present=here)
-    expected = _plays(spec, hr.RecordedArray(losses, missing="absent"), fused=False)
+    expected = plays_of(spec, hr.RecordedArray(losses, missing="absent"), fused=False)
     assert np.array_equal(np.array(plays)[present], expected[present])
     assert {PUBLIC_PRESENCE, PUBLIC_SLEEP} <= learner.certificate.public.assumes
     with pytest.warns(UserWarning, match="has reached its horizon"):

@@ -44,6 +44,7 @@ from hedgerow.environments.wrappers.visits import Visits
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig, from_table
 from hedgerow.studies.run import run_study
+from support.played import plays_of
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=200)
 
@@ -216,18 +217,12 @@ def test_the_experts_of_an_absent_client_may_all_sleep() -> None:
     losses[4, 1] = 0.0
     environment = Masked(losses, awake=_changed(ALL, 4, 1), present=_changed(BOTH, 4, 1))
     for spec in (Uniform(), Hedge(), FollowTheLeader(), SparseVector()):
-        plays = _plays(spec, environment)
+        plays = plays_of(spec, environment)
         assert plays[4, 1] == ABSENT
         assert (np.delete(plays.ravel(), 9) != ABSENT).all()
 
 
 # Play and regret
-
-
-def _plays(spec: Any, environment: Any, seed: int = 0, **options: Any) -> np.ndarray:
-    kept = Everything(wants_messages=False)
-    simulate(spec.build(environment.setting), environment, seed, sinks=[kept], **options)
-    return kept.all_plays()
 
 
 def _result(spec: Any, environment: Any, seed: int = 0, **options: Any) -> RunResult:
@@ -252,7 +247,7 @@ def test_regret_is_against_each_expert_while_it_is_awake_and_clients_while_they_
 ) -> None:
     """The definition, in loops; and it does not depend on blocks or engines."""
     environment = make(of=UniformLosses(clients=3, experts=4, horizon=60))
-    block, plays = _whole(environment), _plays(spec, environment)
+    block, plays = _whole(environment), plays_of(spec, environment)
     result = _result(spec, environment)
     awake = np.ones((60, 3, 4), bool) if block.awake is None else block.awake
     present = np.ones((60, 3), bool) if block.present is None else block.present
@@ -308,7 +303,7 @@ def test_a_client_that_never_takes_part_and_a_round_without_anybody() -> None:
     for spec in (Hedge(), FollowTheLeader(), SparseVector(), Uniform()):
         result, plays = (
             _result(spec, Masked(losses, present=present)),
-            _plays(spec, Masked(losses, present=present)),
+            plays_of(spec, Masked(losses, present=present)),
         )
         assert (plays[:, 0] == ABSENT).all()
         assert (plays[3] == ABSENT).all()
@@ -351,7 +346,7 @@ def test_uniform_and_hedge_draw_from_those_awake_by_their_weights() -> None:
         (Uniform(), (1.0, 1.0)),
         (Hedge(rate=rate), (np.exp(-0.5 * rate), np.exp(-1.0 * rate))),
     ):
-        plays = _plays(spec, environment)[1:, 0]
+        plays = plays_of(spec, environment)[1:, 0]
         counts = np.bincount(plays, minlength=3)
         assert counts[0] == 0
         expected = np.array(odds) / sum(odds) * 4000
@@ -361,11 +356,13 @@ def test_uniform_and_hedge_draw_from_those_awake_by_their_weights() -> None:
 
 def test_sparse_vector_replaces_a_sleeping_expert_by_the_next_one_awake() -> None:
     losses = np.zeros((6, 1, 4))
-    plain = _plays(SparseVector(), RecordedArray(losses))[0, 0]
+    plain = plays_of(SparseVector(), RecordedArray(losses))[0, 0]
     for asleep, expected in (((0,), 1), ((0, 1), 2), ((0, 1, 2), 3), ((1, 2), 0)):
         awake = np.ones(losses.shape, bool)
         awake[..., [(plain + k) % 4 for k in asleep]] = False
-        assert (_plays(SparseVector(), Masked(losses, awake=awake)) == (plain + expected) % 4).all()
+        assert (
+            plays_of(SparseVector(), Masked(losses, awake=awake)) == (plain + expected) % 4
+        ).all()
 
 
 def test_hedge_keeps_its_bound_against_experts_while_awake() -> None:

@@ -1,4 +1,4 @@
-"""What a specification pays in a game: results of single seeds, and regrets over many."""
+"""What a specification plays and pays in a game: of single seeds, and regrets over many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,33 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.run import Entrant, run_together
 from hedgerow.studies.storage.results import Pair
+
+
+def seen_in(
+    what: Algorithm | AlgorithmSpec, game: Any, seed: int = 0, **options: Any
+) -> Everything:
+    """All plays and messages of a game, which takes the plain loop for it."""
+    seen = Everything()
+    _simulate(what, game, seed, seen, options)
+    return seen
+
+
+def plays_of(what: Algorithm | AlgorithmSpec, game: Any, seed: int = 0, **options: Any) -> Any:
+    """All plays of a game, which takes the fast path if there is one."""
+    seen = Everything(wants_messages=False)
+    _simulate(what, game, seed, seen, options)
+    return seen.all_plays()
+
+
+def _simulate(what: Any, game: Any, seed: int, sink: Everything, options: dict[str, Any]) -> None:
+    algorithm = what if isinstance(what, Algorithm) else what.build(game.setting)
+    simulate(algorithm, game, seed, sinks=[sink], **options)
 
 
 def played(
