@@ -109,6 +109,22 @@ def test_a_lost_client_and_a_killed_server(tmp_path: Path, processes: Zygote) ->
     assert "OldLedger" in deployed.errors("server")
 
 
+@pytest.mark.parametrize("kills", [6, pytest.param(170, marks=pytest.mark.long)])
+def test_killed_where_sums_leave_out_the_silent(
+    kills: int, tmp_path: Path, processes: Zygote
+) -> None:
+    losses = game(3, 40 if kills < 10 else 200, 4, 5)
+    study: dict[str, Any] = {**STUDIES["shared"], "closing": "drop", "least": 3}
+    deployed = Deployed.make(tmp_path, processes, losses, None, **study)
+    deployed.options, deployed.pause = {"close_after": 0.2}, 0.002
+    play_and_kill(deployed, kills, np.random.default_rng(6), 0.1, 300.0)
+    server = StudyServer(tmp_path / "server")
+    sizes = [len(server.counted(exchange)) for exchange in range(1, server.exchange + 1)]
+    server.close()
+    assert min(sizes) >= 3
+    assert kills < 100 or min(sizes) < max(sizes)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "seed"),
