@@ -59,6 +59,9 @@ def test_the_log_of_a_study(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         "because": "These bytes are not a message that is expected here.",
         "client": None,
     }
+    codes = {facts["code"] for name, facts in found if name == "refused"}
+    assert codes == {"form"}, "clients that join are not refused"
+    assert {*one.desk.counts.refusals} == codes
     assert names[-2:] == ["stopping", "stopped"]
     assert not re.search(r"0\.\d{4}", caplog.text)  # no loss
 

@@ -61,6 +61,7 @@ STATUS = {
 }
 """The HTTP status of a refusal."""
 EVERY = 60.0  # seconds between equal refusals in the log
+ASKED = (Code.HELLO, Code.NOT_JOINED)  # what every client is asked that joins, or comes back
 SILENT = 30.0  # seconds that a helper may take for its sum before the study counts as stuck
 News = list[tuple[str, dict[str, Any]]]
 """Events of a study with their facts, for the log."""
@@ -254,9 +255,8 @@ class Desk:
         if now - self._logged.get(kind, -EVERY) < EVERY or self._study is None:
             return
         self._logged[kind] = now
-        usual = refusal.code in (Code.HELLO, Code.NOT_JOINED, *TRY_AGAIN)
         name = None if client == ANYBODY else self._names[client]
-        level = logging.INFO if usual else logging.WARNING
+        level = logging.INFO if refusal.code in TRY_AGAIN else logging.WARNING
         log("refused", level, code=kind[0], because=refusal.text, client=name)
 
     async def ask(self, address: str, data: bytes) -> Reply:
@@ -495,8 +495,9 @@ class Desk:
             return Reply(200, data)
         refusal = read_refusal(data)
         code = refusal.code
-        self._log_refusal(refusal, client)
-        self.counts.refusals[code.name.lower()] += 1
+        if code not in ASKED:
+            self._log_refusal(refusal, client)
+            self.counts.refusals[code.name.lower()] += 1
         return Reply(STATUS[code], data)
 
     def _fail(self, error: BaseException, batch: list[_Request]) -> None:
