@@ -1,7 +1,7 @@
 """Does `hr.choose` without data rank algorithms as real data do? Rank correlations on twelve games.
 
-The typical streams were chosen on the twelve stations of the examples and on FluSight by peaks, with
-all states and other groups. MovieLens and FluSight by week were not looked at. Run it with
+The typical streams were chosen on the twelve stations of the examples and on FluSight by peaks,
+with all states and other groups. MovieLens and FluSight by week were not looked at. Run it with
 `HEDGEROW_DATA=... python tools/rank_correlation.py`; it takes a few minutes.
 """
 
