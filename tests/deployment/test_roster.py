@@ -34,6 +34,12 @@ class Changing(SimulatedStudy):
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         self.refused: list[tuple[int, wire.Code]] = []
+        self.asked = 0  # calls that ask for an answer
+
+    def carry(self, request: bytes) -> bytes | None:
+        if request[:1] == wire.Ask.kind:
+            self.asked += 1
+        return super().carry(request)
 
     def change(self, who: int, key: str) -> None:
         """Start the server again with a change, as an operator does."""
@@ -142,13 +148,17 @@ def test_every_algorithm_that_closes_early_takes_a_new_client(place: Path, name:
 
 
 def test_an_exchange_needs_those_who_take_part(place: Path, built_once: None) -> None:
-    """No timer closes it: an open seat and one that was emptied are not waited for."""
+    """No timer closes it: an open seat and one that was emptied are not waited for.
+
+    And the client that comes gets all answers at once.
+    """
     losses, study = drawn(), made(place, faults=Faults())
     study.play(losses, most_steps=20_000)
     server = study.running_server()
     assert all(at != DROPPED for _, at in server.uploads().values())
     names = [client["name"] for client in server.public()["clients"] if client["out"]]
     assert names == ["client-000"]
+    assert study.asked == CLIENTS
     study.close()
 
 
