@@ -51,12 +51,12 @@ BUGS: list[tuple[str, str, str, str]] = [
     ("seals are not counted", SUMS, "message.seals != len(self._signing) or", ""),
     ("width is not checked", SUMS, "or len(found) != self._masked.width:\n            refuse(Code.VALUE, \"The upload", "and False:\n            refuse(Code.VALUE, \"The upload"),
     ("two parties may have one key", MANIFEST, "        if times > 1:", "        if times > 99:"),
-    ("nobody may collude", MANIFEST, "not 1 <= colluding < clients", "not 0 <= colluding <= clients"),
+    ("nobody may collude", MANIFEST, "not 1 <= colluding < least", "not 0 <= colluding <= least"),
     ("honest is free", MANIFEST, 'if "honest" in manifest.choices:', "if False:"),
     ("sums without some clients, and all wait", MANIFEST, 'if manifest.closing == "wait" and least < clients:', "if False:"),
     ("a smaller set is enough", HELPER, "message.count < self.manifest.least", "message.count < self.manifest.least - 1"),
     ("clients left out count as honest", MANIFEST, "manifest.least - manifest.colluding", "len(manifest.roster) - manifest.colluding"),
-    ("exchanges close below least", SERVER, "len(self._keys), True, least)", "len(self._keys), True)"),
+    ("exchanges close below least", SERVER, "self._needed, True, least)", "self._needed, True)"),
     ("a late upload enters a set", SERVER, "and self._is_open(entered) and not self._is_set", "and self._is_open(entered)"),
     ("the set is not in the ledger", SERVER, 'self.chain.add("set", self._set_body)', "pass"),
     ("variance of clients left out", MASKS, "np.asarray(value * clients)", "np.asarray(value * algorithm.setting.clients)"),
@@ -69,6 +69,13 @@ BUGS: list[tuple[str, str, str, str]] = [
     ("ghost clients", WIRE, "if client >= len(keys) or seals != helpers:", "client %= len(keys)\n        if seals != helpers:"),
 ]  # fmt: skip
 FEW = 6
+
+
+@pytest.mark.parametrize(("name", "file", "old", "new"), BUGS)
+def test_a_bug_can_be_planted(name: str, file: str, old: str, new: str) -> None:
+    text = Path(hedgerow.__file__).with_name("deployment").joinpath(file).read_text("utf-8")
+    assert old in text, f"{file} has changed; plant this bug again: {name}"
+    assert old != new
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,6 @@ def attacked(file: str, old: str, new: str, tmp_path: Path) -> subprocess.Comple
     )
     place = copy / "deployment" / file
     text = place.read_text(encoding="utf-8")
-    assert old in text, f"{file} has changed; plant this bug again: {old}"
     place.write_text(text.replace(old, new, 1), encoding="utf-8")
     here = Path(__file__).parent
     command = [

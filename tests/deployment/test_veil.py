@@ -56,19 +56,6 @@ def test_the_file_is_for_its_owner_and_stays(tmp_path: Path, box: Opener) -> Non
     assert box.public not in repr(file.read_bytes().hex())
 
 
-def test_labels_of_two_purposes_are_never_equal() -> None:
-    """All of one length, so no field can be read as part of another."""
-    studies, numbers = (bytes(32), bytes([1]) + bytes(31)), (0, 1, 2**32 - 1)
-    infos = [
-        veil.body_info(study, exchange, client)
-        for study in studies
-        for exchange in (0, 1, 2**62 - 1)
-        for client in numbers
-    ]
-    assert len(set(infos)) == len(infos)
-    assert {len(info) for info in infos} == {60}
-
-
 @pytest.mark.parametrize("point", [bytes(32), (1).to_bytes(32, "little")])
 def test_a_key_of_low_order_is_refused(tmp_path: Path, box: Opener, point: bytes) -> None:
     """It can be read, and fails only when something is sealed to it."""

@@ -273,7 +273,7 @@ def _join(
     helper: list[Path] | None = None,
 ) -> tuple[Manifest, str, Path]:
     """Join a study; return its manifest, the client's name in it, and the folder of its ledger."""
-    from hedgerow.core.errors import Interrupted, InvalidValue
+    from hedgerow.core.errors import Interrupted
     from hedgerow.deployment.client import StudyClient
     from hedgerow.deployment.helper_ledger import HelperKeys
     from hedgerow.deployment.home import keep_route
@@ -298,16 +298,7 @@ def _join(
             if cost is None
             else f"joining charges {cost.curve.words()} for {cost.unit.words()}"
         )
-        if yes:
-            return True
-        if not sys.stdin.isatty():
-            raise InvalidValue(
-                "Cannot ask, because standard input is not a terminal. Read the lines above, then "
-                "join with --yes."
-            )
-        if manifest.trusts_server and not typer.confirm(TRUST, err=True):
-            return False
-        return typer.confirm("Join?", err=True)
+        return agreed(yes, *([TRUST] if manifest.trusts_server else []), "Join?")
 
     before = account.spent_words()
     try:
@@ -332,6 +323,18 @@ def _join(
         raise Interrupted(
             f"Interrupted, but charged: {words} is spent. Join again to go on, at no further cost."
         ) from stop
+
+
+def agreed(yes: bool, *questions: str) -> bool:
+    """Whether a person says yes to each question; with `yes` nobody is asked."""
+    from hedgerow.core.errors import InvalidValue
+
+    if not (yes or sys.stdin.isatty()):
+        raise InvalidValue(
+            "Cannot ask, because standard input is not a terminal. Read the lines above, then "
+            "join with --yes."
+        )
+    return yes or all(typer.confirm(question, err=True) for question in questions)
 
 
 def run(

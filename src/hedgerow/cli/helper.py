@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from hedgerow.cli.client import (
     CertificateKey,
     Proxy,
     Unencrypted,
+    agreed,
     changes_of_route,
 )
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
@@ -160,14 +160,7 @@ def _joined(folder: Path, link: Any, server_key: str, roster: Path, yes: bool) -
     def agree(manifest: Manifest, algorithm: Algorithm) -> bool:
         for line in manifest.words():
             aside(line)
-        if yes:
-            return True
-        if not sys.stdin.isatty():
-            raise InvalidValue(
-                "Cannot ask, because standard input is not a terminal. Read the lines above, then "
-                "join with --yes."
-            )
-        return typer.confirm("Help this study?", err=True)
+        return agreed(yes, "Help this study?")
 
     return StudyHelper.join(folder, link, server_key=server_key, roster=clients, agree=agree)
 
