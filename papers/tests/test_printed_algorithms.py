@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.potential import Potential
-from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -20,6 +19,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow_papers.asi2023.potential import AsiPotential, printed_cost
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
 from hedgerow_papers.gao2024.fed_svt import FedSVT
+from support.attacked import attacked
 from support.played import plays_of
 
 
@@ -77,9 +77,7 @@ def test_nothing_is_sent_after_the_last_switch() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
 def test_every_audit_verdict_of_the_potential_is_the_expected_one(delta: float) -> None:
-    cases = cases_of("asi2023_potential", AsiPotential(delta=delta))
-    rows = [AuditRow(case, attack(case)) for case in cases]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("asi2023_potential", AsiPotential(delta=delta))
     assert {row.verdict for row in rows} == {"holds", "violated"}
     (worst,) = (row for row in rows if row.case.name.startswith("worst transcript"))
     assert 1.0 <= worst.certified / float(worst.finding.epsilon or 0.0) <= 1.3

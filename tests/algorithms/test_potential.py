@@ -13,7 +13,6 @@ from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -25,6 +24,7 @@ from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from support.attacked import attacked
 from support.played import seen_in
 from support.streams import stand_in
 
@@ -247,9 +247,7 @@ def test_more_budget_is_better_where_equal_epochs_were_worse() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
 def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
-    cases = cases_of("potential", Potential(delta=delta))
-    rows = [AuditRow(case, attack(case)) for case in cases]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("potential", Potential(delta=delta))
     assert {row.verdict for row in rows} == {"holds", "violated"}
     worst = [row for row in rows if row.case.name.startswith("worst transcript")]
     near = [row.certified / float(row.finding.epsilon or 0.0) for row in worst]

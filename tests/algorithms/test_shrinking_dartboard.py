@@ -17,7 +17,6 @@ from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.dartboard.tuning import choose
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import examine as examine_contract
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -39,6 +38,7 @@ from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.studies.study import notes
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
+from support.attacked import attacked
 from support.played import regret
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
@@ -439,8 +439,7 @@ def test_corollary_6_has_its_own_group_size() -> None:
 )
 def test_exact_audits(name: str, kind: Any, delta: float) -> None:
     """The certificate is all but attained, and every planted bug is caught."""
-    rows = [AuditRow(case, attack(case)) for case in cases_of(name, kind(epsilon=0.8, delta=delta))]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked(name, kind(epsilon=0.8, delta=delta))
     worst = next(row for row in rows if row.case.name == "worst transcripts")
     assert worst.finding.epsilon is not None
     assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.02
@@ -457,8 +456,7 @@ def test_exact_audits_with_few_exchanges_or_few_draws(
     epsilon: float, delta: float, every: int | None
 ) -> None:
     spec = ShrinkingDartboard(epsilon=epsilon, delta=delta, every=every)
-    rows = [AuditRow(case, attack(case)) for case in cases_of("shrinking_dartboard", spec)]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("shrinking_dartboard", spec)
     assert "groups that overlap by one round" in {row.case.name for row in rows}
 
 

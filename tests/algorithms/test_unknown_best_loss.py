@@ -17,7 +17,6 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -27,6 +26,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.environments.recorded.losses import RecordedArray
+from support.attacked import attacked
 from support.played import seen_in
 
 
@@ -183,8 +183,7 @@ def test_the_bound_on_false_alarms_covers_noise_on_the_lattice(sparse_epsilon: f
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_every_audit_verdict_is_the_expected_one(delta: float) -> None:
-    rows = [AuditRow(case, attack(case)) for case in cases_of("doubling", Doubling(delta=delta))]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("doubling", Doubling(delta=delta))
     assert {row.verdict for row in rows} == {"holds", "violated"}
     worst = next(row for row in rows if row.case.name == "worst transcript, two epochs")
     assert worst.finding.epsilon is not None

@@ -15,7 +15,6 @@ from hedgerow.algorithms.phases.vote_selection import error_at_least
 from hedgerow.algorithms.phases.votes import Likelihood
 from hedgerow.audits.cases.parts import all_transcripts
 from hedgerow.audits.cases.votes import Loud, OfRecords, Uncut
-from hedgerow.audits.runner import AuditRow, attack, cases_of
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.contracts.suite import examine as contract
 from hedgerow.core.people import with_people
@@ -23,6 +22,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.unit_text import parse_unit
 from hedgerow.deployment.manifest import check_deployable
 from hedgerow.privacy import NoisyMax
+from support.attacked import attacked
 
 SETTING = hr.Setting(clients=3, experts=2, horizon=4)
 
@@ -52,8 +52,7 @@ def test_no_client_is_told_from_any_other_with_all_its_data(scores: Any) -> None
 @pytest.mark.parametrize("form", [{}, {"scores": "vote"}, {"choices": (2, 9, 40)}])
 def test_attacks_reach_the_certificate_and_bugs_are_caught(form: Any) -> None:
     spec = hr.VoteSelection(**form)
-    rows = [AuditRow(case, attack(case)) for case in cases_of("vote_selection", spec)]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("vote_selection", spec)
     found = rows[1].finding.epsilon
     assert found is not None
     assert 0.99 <= found <= 1.0 + 1e-9
@@ -107,8 +106,7 @@ def test_a_person_has_one_vote_at_each_client(spec: hr.VoteSelection) -> None:
     assert {name for name, one in found.items() if one.status == "broken"} == set()
     for name in ("sensitivities hold", "ledger composes", "nothing raw in a view", "resumable"):
         assert found[name].status == "holds"
-    rows = [AuditRow(case, attack(case)) for case in cases_of("vote_selection", spec)]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("vote_selection", spec)
     assert 0.99 <= (rows[1].finding.epsilon or 0.0) <= 1.0 + 1e-9
     assert rows[-1].case.name == "a person counted once for each record"
 
@@ -208,8 +206,7 @@ def test_histograms_keep_the_contracts_and_attacks_reach_mu(spec: hr.VoteSelecti
     for name in (*names, "within the budget", "same for every block", "noise follows its law"):
         found = contract(name, spec)
         assert found.status == "holds", (name, found.detail)
-    rows = [AuditRow(case, attack(case)) for case in cases_of("vote_selection", spec)]
-    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    rows = attacked("vote_selection", spec)
     assert (rows[1].finding.epsilon or 0.0) > 0.95 * rows[1].certified
 
 
