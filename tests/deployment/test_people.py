@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.account import Account
+from hedgerow.deployment.application import Application, replied
 from hedgerow.deployment.own_file import FileForm, OwnFile, play_file
 from support.command import Command
 from support.simulated import SimulatedStudy, small_study
@@ -146,6 +148,19 @@ def test_an_id_does_not_depend_on_the_other_rows_of_a_file(tmp_path: Path) -> No
         row = OwnFile(file_of(tmp_path, ["1,007,1,0", *more]), study.manifest, "4").row(0)
         found.add(None if row is None else row.people)
     assert found == {("007",)}
+    study.close()
+
+
+@pytest.mark.parametrize("people", ["p-17", 17, {"p-17": 1}, True])
+def test_what_is_no_list_of_people_is_refused(tmp_path: Path, people: Any) -> None:
+    """A text was counted as the people that its letters name."""
+    study = study_of(tmp_path, "person:3")
+    status, reply = replied(
+        Application(study.learner(0)),
+        json.dumps({"do": "observe", "round": 0, "losses": [0, 1], "people": people}),
+    )
+    assert (status, reply["error"][:40]) == (422, "Expected people to be a list of ids, suc")
+    assert study.learner(0).client.round == 0
     study.close()
 
 

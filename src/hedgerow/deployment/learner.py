@@ -208,6 +208,8 @@ class ClientLearner:
     def _counted(self, people: Sequence[Who], round_number: int) -> None:
         """Count the people of a round in the account; refuse those who were there too often."""
         client = self._client
+        if not isinstance(people, list | tuple | np.ndarray):  # a text is a list of its letters
+            raise InvalidValue('Expected people to be a list of ids, such as ["p-17"].')
         if client.manifest.plays & SHOWN:
             raise InvalidValue(
                 "Leave `people` out: in this study rounds may be missing, which would show when a "
