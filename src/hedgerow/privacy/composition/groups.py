@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.certificate import Certificate, Guarantee, NoGuarantee, PrivacyCurve
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.rounding import root_up, round_down, round_up
 from hedgerow.core.units import Event
 from hedgerow.core.validate import at_least, between
+from hedgerow.privacy.budget import amount, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import PureComposition, pure_sum
 from hedgerow.privacy.curves import (
@@ -30,7 +31,8 @@ from hedgerow.privacy.curves import (
     Quoted,
     ZeroConcentratedDP,
 )
-from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.curves.base import Composed, Symmetric
+from hedgerow.privacy.curves.wrapped import SmallestOf
 from hedgerow.privacy.search import closest
 
 _UP = 1 + 2.0**-50  # covers the rounding of the few operations below
@@ -155,7 +157,7 @@ class Grouped(Symmetric):
         From one record to the next, the best line multiplies what an attack detects by e^e and adds
         curve.delta(e). The lines of all records make one line; every first rate gives a pair.
         """
-        lines, offsets = _lines(self.curve)
+        lines, offsets = _lines(_with_tail(self.curve))
         if self.records > _FOLLOWED:  # the same line for every record
             above = lines >= 0
             pairs = zip(lines[above].tolist(), offsets[above].tolist(), strict=True)
@@ -205,6 +207,17 @@ def _below(x: Values, y: Values) -> list[int]:
         kept.append(i)
         turns.append(turn)
     return kept
+
+
+def _with_tail(curve: PrivacyCurve) -> PrivacyCurve:
+    """A curve of steps, and the zero-concentrated one of the same steps: tables end at 1e-17."""
+    if not isinstance(curve, Composed):
+        return curve
+    try:
+        rho = round_up(amount(price(curve, "concentrated")))
+    except HedgerowError:  # a step has none
+        return curve
+    return SmallestOf((curve, ZeroConcentratedDP(rho)))
 
 
 def _lines(curve: PrivacyCurve) -> tuple[Values, Values]:
