@@ -20,6 +20,7 @@ from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.roster import OUT, Change, Roster
 from hedgerow.deployment.server import DROPPED, StudyServer
 from hedgerow.deployment.wire import Refused
+from support.masked import World
 from support.simulated import Crash, Faults, SimulatedStudy, small_study
 
 ROUNDS, CLIENTS, EXPERTS = 24, 4, 3
@@ -233,6 +234,9 @@ def test_where_all_are_waited_for_nobody_comes_or_goes(place: Path, built_once: 
     study.close()
     with pytest.raises(InvalidValue, match="empty: an open seat"):
         small_study(place / "b", clients=2, experts=EXPERTS, horizon=4, seats=1)
+    world = World(place / "c", clients=4, closing="drop", least=3)
+    with pytest.raises(Unsupported, match="Helpers know the clients"):
+        Roster(world.manifest).check(Change(0, 0, ""))
 
 
 def test_a_seat_is_proven_by_the_server_alone(place: Path, built_once: None) -> None:

@@ -120,6 +120,11 @@ class Roster:
                 "In this study every exchange waits for all clients, so they cannot change. Make a "
                 "new study; one with closing = 'fold' or 'drop' can go on with other clients."
             )
+        if self.manifest.helpers:
+            raise Unsupported(
+                "Helpers know the clients of this study by its manifest, so they cannot change. "
+                "Make a new study."
+            )
         name = clients[seat] if seat < len(clients) else "This seat"
         if name not in clients or seat in self.out or not (key or self.keys[seat]):
             raise InvalidValue(f"{name} has no client that can be taken out or come in its place.")
