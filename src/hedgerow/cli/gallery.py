@@ -10,7 +10,7 @@ import typer
 
 import hedgerow
 from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, prepare
-from hedgerow.cli.output import ERR, print_json, progress_bar, say
+from hedgerow.cli.output import ERR, print_json, progress_bar, say, write_page
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.gallery import Exhibit, exhibits
 from hedgerow.experiments.gallery_page import MARK, duration, html, state
@@ -67,7 +67,7 @@ def gallery(
             seen=None if json else _show,
         )
     made_by = f"hedgerow {hedgerow.__version__}, {datetime.now():%Y-%m-%d %H:%M}; {STAMP}"
-    _write(page, html(shown, made_by))
+    write_page(page, html(shown, made_by))
     if json:
         print_json({"page": str(page), "experiments": [_table(exhibit) for exhibit in shown]})
     else:
@@ -81,17 +81,6 @@ def _check(page: Path) -> None:
     check_writable(page.parent, f"--out {page.parent}")
     if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:1000]:
         raise InvalidValue(f"{page} already exists and is not a gallery. Choose another folder.")
-
-
-def _write(page: Path, text: str) -> None:
-    """Write the page; an old one is replaced only when the new one is complete."""
-    draft = page.with_name(f".{page.name}.draft")
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(page)
-    except OSError as error:
-        raise InvalidValue(f"Cannot write to {page}: {error.strerror}.") from error
 
 
 def _show(exhibit: Exhibit) -> None:

@@ -7,11 +7,13 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.segment import Segment
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.text import visible
 
 
@@ -59,6 +61,17 @@ def say(text: str) -> None:
 def aside(text: str) -> None:
     """Print a line on standard error."""
     ERR.print(text, markup=False, soft_wrap=True)
+
+
+def write_page(page: Path, text: str) -> None:
+    """Write a page; an old one is replaced only when the new one is complete."""
+    draft = page.with_name(f".{page.name}.draft")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(page)
+    except OSError as error:
+        raise InvalidValue(f"Cannot write to {page}: {error.strerror}.") from error
 
 
 @contextmanager

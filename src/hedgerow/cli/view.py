@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import print_json, say
+from hedgerow.cli.output import print_json, say, write_page
 from hedgerow.core.errors import InvalidValue
 from hedgerow.studies.storage.listing import listed_runs
 from hedgerow.studies.storage.unfinished import RUNS
@@ -44,7 +44,7 @@ def view(
     if (folder / "summary.json").is_file():
         page = folder.with_name(f"{folder.name}.html") if out is None else out
         links[folder] = page
-        _write(page, view_of(folder))
+        write_page(page, view_of(folder))
     else:
         found = [run for run in listed_runs(folder) if run.regrets and run.problem is None]
         if not found:
@@ -52,21 +52,12 @@ def view(
         page = folder / INDEX if out is None else out
         for run in found:
             own = run.path.with_name(f"{run.path.name}.html")
-            _write(own, view_of(run.path))
+            write_page(own, view_of(run.path))
             links[run.path] = own
-        _write(page, index_of(folder, found, links, page.parent))
+        write_page(page, index_of(folder, found, links, page.parent))
     if json:
         print_json({"page": str(page), "runs": [str(own) for own in links.values()]})
         return
     say(f"Written: {page}")
     if show:
         webbrowser.open(page.absolute().as_uri())
-
-
-def _write(page: Path, text: str) -> None:
-    draft = page.with_name(f".{page.name}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(page)
-    except OSError as error:
-        raise InvalidValue(f"Cannot write to {page}: {error.strerror}.") from error

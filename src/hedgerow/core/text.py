@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 # Controls, marks that turn the direction of text, line separators and lone surrogates.
@@ -35,3 +36,12 @@ def _sign(found: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else "�"
+
+
+def escape(text: object) -> str:
+    """The text for HTML: markup is escaped, and control characters are shown.
+
+    >>> escape("<b>\\x1b")
+    '&lt;b&gt;␛'
+    """
+    return html.escape(visible(str(text)))

@@ -6,12 +6,11 @@ a page.
 
 from __future__ import annotations
 
-import html as markup
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from hedgerow.core.text import visible
+from hedgerow.core.text import escape
 from hedgerow.experiments.experiment import claim_words
 from hedgerow.experiments.gallery import Exhibit
 
@@ -46,11 +45,6 @@ a { color: inherit; }
 @media print { article { break-before: page; margin: 0; } code { background: none; } }
 """
 WORDS = {True: ("yes", "yes"), False: ("no", "no"), None: ("not judged", "muted")}
-
-
-def escape(text: str) -> str:
-    """The text for HTML: markup is escaped, and control characters are shown."""
-    return markup.escape(visible(text))
 
 
 def _word(value: bool | None) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html as markup
 import re
 
-from hedgerow.core.text import visible
+from hedgerow.core.text import escape, visible
 from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section, Text
 from hedgerow.statement.words.phrases import is_loud
 
@@ -58,11 +57,6 @@ figcaption { color: #555; }
 VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
 SECOND = "Further pages: conditions, and for readers who calculate"
 WHOLE = 12  # words of at most this many letters are not broken in a table
-
-
-def escape(text: str) -> str:
-    """The text for HTML: markup is escaped, and control characters are shown."""
-    return markup.escape(visible(text))
 
 
 def marked(text: str) -> str:

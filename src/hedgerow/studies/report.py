@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from html import escape as markup
 from math import floor, isfinite, log10
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.text import visible
+from hedgerow.core.text import escape
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import cells, estimate_json, finite, printed_columns, summary_json
 from hedgerow.records.schema import STAMP
@@ -130,7 +129,7 @@ def fragment(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> str:
 
 def page(summary: Mapping[str, Any], curves: Mapping[str, Any], repeat: Iterable[str]) -> str:
     """The report as one page, with the commands that repeat the run."""
-    commands = "".join(f"<pre>{_text(line)}</pre>" for line in repeat)
+    commands = "".join(f"<pre>{escape(line)}</pre>" for line in repeat)
     body = fragment(summary, curves).removesuffix("</div>")
     return _framed(summary["title"], f"{body}{_section('How to repeat it', commands)}</div>")
 
@@ -138,10 +137,10 @@ def page(summary: Mapping[str, Any], curves: Mapping[str, Any], repeat: Iterable
 def index_page(title: str, runs: Iterable[tuple[str, str, Sequence[str]]]) -> str:
     """A page that lists runs: the link to the page of each, its title, and lines about it."""
     rows = "".join(
-        f'<li><a href="{markup(link)}">{_text(name)}</a>{_bullets(lines)}</li>'
+        f'<li><a href="{escape(link)}">{escape(name)}</a>{_bullets(lines)}</li>'
         for link, name, lines in runs
     )
-    body = f'<style>{STYLE}</style><div class="hedgerow"><h1>{_text(title)}</h1><ul>{rows}</ul>'
+    body = f'<style>{STYLE}</style><div class="hedgerow"><h1>{escape(title)}</h1><ul>{rows}</ul>'
     return _framed(title, f"{body}</div>")
 
 
@@ -151,13 +150,8 @@ def _framed(title: str, body: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)}</title></head><body>{body}</body></html>"
+        f"<title>{escape(title)}</title></head><body>{body}</body></html>"
     )
-
-
-def _text(text: object) -> str:
-    """The text for HTML: markup is escaped, and control characters are shown."""
-    return markup(visible(str(text)))
 
 
 def _section(heading: str, inside: str) -> str:
@@ -165,7 +159,7 @@ def _section(heading: str, inside: str) -> str:
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    found = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    found = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul>{found}</ul>" if found else ""
 
 
@@ -195,8 +189,9 @@ def _heading(summary: Mapping[str, Any]) -> str:
     seeds = f"{game['seeds']} seed{'s' if game['seeds'] > 1 else ''}"
     lines = [line for label in summary["followed"] for line in _answer(summary, label)]
     return (
-        f"<h1>{_text(summary['title'])}</h1>"
-        f'<p class="quiet">{_text(game["name"])}: {sizes}; {seeds}. {_text(summary["stamp"])}.</p>'
+        f"<h1>{escape(summary['title'])}</h1>"
+        f'<p class="quiet">{escape(game["name"])}: {sizes}; {seeds}. '
+        f"{escape(summary['stamp'])}.</p>"
         f"{_bullets(lines)}"
     )
 
@@ -262,7 +257,7 @@ def _regret(curves: Mapping[str, Any], colours: Mapping[str, str]) -> str:
         )
         style = "dashed" if dash else "solid"
         names.append(
-            f'<li><i style="border-top: 3px {style} {colour}"></i> {_text(label)} '
+            f'<li><i style="border-top: 3px {style} {colour}"></i> {escape(label)} '
             f"<b>{_number(float(rows[-1, 1]))}</b></li>"
         )
     ys = "".join(
@@ -304,16 +299,16 @@ def _following(summary: Mapping[str, Any]) -> str:
         for when, shares in (("at the end", one["at_end"]), ("in all rounds", one["share"])):
             parts = "".join(
                 f'<i style="width: {100 * shares[name]:.2f}%; background: {shades[name]}" '
-                f'title="{_text(name)} {100 * shares[name]:.0f} %"></i>'
+                f'title="{escape(name)} {100 * shares[name]:.0f} %"></i>'
                 for name in largest
                 if shares[name] > 0
             )
             bars.append(
-                f'<div class="row"><span>{_text(label)}, {when}</span><div class="bar">{parts}'
+                f'<div class="row"><span>{escape(label)}, {when}</span><div class="bar">{parts}'
                 "</div></div>"
             )
     key = "".join(
-        f'<li><i style="border-top: 10px solid {shade}"></i> {_text(name)}</li>'
+        f'<li><i style="border-top: 10px solid {shade}"></i> {escape(name)}</li>'
         for name, shade in shades.items()
     )
     lines = [["", "at the end", "in all rounds", "best in hindsight"]]
@@ -343,12 +338,12 @@ def _segments(summary: Mapping[str, Any], colours: Mapping[str, str]) -> str:
     panels = []
     for name, *cells_ in rows:
         bars = "".join(
-            f'<div class="row"><span>{_text(label)}</span><div class="bar">'
+            f'<div class="row"><span>{escape(label)}</span><div class="bar">'
             f'<i style="width: {max(0.0, 100 * float(cell) / most):.1f}%; '
             f'background: {colours[label]}"></i></div><span>{cell}</span></div>'
             for label, cell in zip(labels, cells_, strict=True)
         )
-        panels.append(f'<div class="client"><h3>{_text(name)}</h3>{bars}</div>')
+        panels.append(f'<div class="client"><h3>{escape(name)}</h3>{bars}</div>')
     words = (
         '<p class="quiet">Regret in each segment of the best sequence of experts, mean over seeds; '
         "below 0: less was lost than by its expert.</p>"
@@ -359,11 +354,11 @@ def _segments(summary: Mapping[str, Any], colours: Mapping[str, str]) -> str:
 def _table(lines: Sequence[Sequence[str]], numbers: bool = True) -> str:
     head, *rows = lines
     kind = "" if numbers else ' class="words"'
-    heads = "".join(f"<th>{_text(cell)}</th>" for cell in head)
+    heads = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join(
-        f"<tr><th>{_text(row[0])}</th>"
+        f"<tr><th>{escape(row[0])}</th>"
         + "".join(
-            f'<td data-head="{_text(name)}">{_text(cell)}</td>'
+            f'<td data-head="{escape(name)}">{escape(cell)}</td>'
             for name, cell in zip(head[1:], row[1:], strict=True)
         )
         + "</tr>"
@@ -392,7 +387,7 @@ def _comparators(summary: Mapping[str, Any]) -> str:
     for stream, others in zip(streams, beside, strict=True):
         rows = {**{label: losses[label] for label in stream["labels"]}, **others}
         ordered = sorted(rows.items(), key=lambda row: row[1])
-        name = f"<h3>{_text(stream['stream'])}</h3>" if stream["stream"] else ""
+        name = f"<h3>{escape(stream['stream'])}</h3>" if stream["stream"] else ""
         lines = [[who, _number(loss * unit, 4)] for who, loss in ordered]
         found.append(name + _table([["", heading], *lines]))
     return "".join(found)
@@ -414,16 +409,16 @@ def _clients(summary: Mapping[str, Any], colours: Mapping[str, str]) -> str:
                 continue
             row = rows[at]
             gain = "" if row["gain"] is None else f", gain over alone {row['gain']:+.3g}"
-            whom = f"<small>follows {_text(row['follows'])}</small>" if row["follows"] else ""
+            whom = f"<small>follows {escape(row['follows'])}</small>" if row["follows"] else ""
             width = max(0.0, 100 * (row["loss"] or 0.0) / most)
             lines.append(
-                f'<div class="row"><span>{_text(label)}</span><div class="bar">'
+                f'<div class="row"><span>{escape(label)}</span><div class="bar">'
                 f'<i style="width: {width:.1f}%; background: {colours[label]}"></i></div>'
                 f"<span>{_number(row['loss'])}{gain} {whom}</span></div>"
             )
         own = next(iter(found.values()))[at]
-        best = f"; best for it: {_text(own['best'])}" if own["best"] else ""
-        panels.append(f'<div class="client"><h3>{_text(name)}{best}</h3>{"".join(lines)}</div>')
+        best = f"; best for it: {escape(own['best'])}" if own["best"] else ""
+        panels.append(f'<div class="client"><h3>{escape(name)}{best}</h3>{"".join(lines)}</div>')
     shown = f'<div class="clients">{"".join(panels[:MOST_CLIENTS])}</div>'
     if len(panels) > MOST_CLIENTS:
         rest = "".join(panels[MOST_CLIENTS:])
@@ -447,7 +442,7 @@ def _certificates(summary: Mapping[str, Any]) -> str:
     for label, lines in summary["promises"].items():
         found.setdefault(tuple(lines), []).append(label)
     return "".join(
-        f"<h3>{_text('; '.join(labels))}</h3>{_bullets(lines)}" for lines, labels in found.items()
+        f"<h3>{escape('; '.join(labels))}</h3>{_bullets(lines)}" for lines, labels in found.items()
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from hedgerow.core.text import visible
+from hedgerow.core.text import escape as as_text
 
 HERE = Path(__file__).parent
 SAFE = {
@@ -33,7 +32,7 @@ def escape(text: object) -> Html:
     >>> escape("<b>"), escape(Html("<b>"))
     ('&lt;b&gt;', '<b>')
     """
-    return text if isinstance(text, Html) else Html(html.escape(visible(str(text))))
+    return text if isinstance(text, Html) else Html(as_text(text))
 
 
 def element(name: str, *inside: object, **attributes: object) -> Html:
@@ -43,7 +42,7 @@ def element(name: str, *inside: object, **attributes: object) -> Html:
     '<th scope="row" class="wide">a &lt; b</th>'
     """
     given = "".join(
-        f' {key.removesuffix("_").replace("_", "-")}="{html.escape(visible(str(value)))}"'
+        f' {key.removesuffix("_").replace("_", "-")}="{as_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -158,7 +157,7 @@ def page(
         "head",
         Html('<meta charset="utf-8">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{as_text(policy())}">'),
         Html('<link rel="icon" href="data:,">'),
         element("title", title),
         Html(f"<style>{_file('style.css')}</style>"),
