@@ -10,19 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, log, sqrt
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, current_expert, followed
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
+from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.algorithms.sparse_vector.selector import Selector, SelectorState
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import (
     UNITS_PER_LOSS,
@@ -33,8 +31,8 @@ from hedgerow.core.lattice import (
     to_units,
 )
 from hedgerow.core.layout import UnitVector
-from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
+from hedgerow.core.limits import Broadcasts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
@@ -214,10 +212,9 @@ class AsiPotential(AlgorithmSpec):
         check_interval(self.every, setting)
         server = self.server(setting)
         curve = printed_cost(server.switches, server.sparse, server.selection.epsilon, self.delta)
-        return Algorithm(
+        return followed(
             name="asi2023_potential",
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=trusted_server(
                 setting=setting,
@@ -232,11 +229,7 @@ class AsiPotential(AlgorithmSpec):
                     server.selection,
                 ),
             ),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
-            claims=Claims(log_likelihood=server.log_likelihood),
             parameters={**server.shown(), **server.schedule.shown(setting)},
         )
 

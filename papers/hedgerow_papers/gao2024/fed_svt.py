@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, log, log2, nextafter, sqrt
-from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, current_expert, followed
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
+from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
+from hedgerow.core.limits import Broadcasts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
 from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
@@ -125,10 +123,9 @@ class FedSVT(AlgorithmSpec):
         server = self.server(setting)
         bound = printed_regret(self, setting)
         kept = {} if bound is None else {"printed_regret_bound": bound.value}
-        return Algorithm(
+        return followed(
             name=self.name,
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=trusted_server(
                 setting=setting,
@@ -149,13 +146,8 @@ class FedSVT(AlgorithmSpec):
                     "and no more messages are sent"
                 ),
             ),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(
-                server.advance, common_play=attrgetter("expert"), switches_left=server.switches_left
-            ),
-            claims=Claims(log_likelihood=server.log_likelihood),
+            switches_left=server.switches_left,
             parameters={**server.shown(), **kept, **server.schedule.shown(setting)},
         )
 

@@ -11,26 +11,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log, sqrt
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.algorithms.dartboard.server import DartboardState, after_rounds
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
+from hedgerow.algorithms.shared.following import (
+    CHANNELS,
+    CurrentExpert,
+    current_expert,
+    followed,
+)
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
+from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.lattice import Array, from_units, to_units
-from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
+from hedgerow.core.limits import Broadcasts
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import (
     Algorithm,
     AlgorithmSpec,
-    Claims,
     RunState,
-    Shortcuts,
     SpecTraits,
     Trace,
 )
@@ -186,22 +188,17 @@ class PrivateHedge(AlgorithmSpec):
         selection = ExponentialMechanism("selection", reach)
         rate = setting.clients * reach / 2
         server = DrawingServer(setting.experts, schedule, selection)
-        return Algorithm(
+        return followed(
             name="private_hedge",
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=self._certificate(setting, selection, draws),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(CurrentExpert, current_expert(schedule, setting)),
-            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
-            claims=Claims(
-                regret_bound=RegretBound(
-                    entropy / rate + rate * squares / 8,
-                    "adaptive" if self.every == 1 else "oblivious",
-                    Proof(PROOF, "regret"),
-                ),
-                log_likelihood=server.log_likelihood,
+            supports=frozenset(),
+            regret_bound=RegretBound(
+                entropy / rate + rate * squares / 8,
+                "adaptive" if self.every == 1 else "oblivious",
+                Proof(PROOF, "regret"),
             ),
             parameters={"rate": rate, "draws": draws, **schedule.shown(setting)},
         )

@@ -13,20 +13,22 @@ leaves although it lost nothing; this hides why an expert left.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any, ClassVar
 
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.tuning import Given, choose
-from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower, current_expert
+from hedgerow.algorithms.shared.following import (
+    CHANNELS,
+    CurrentExpert,
+    current_expert,
+    followed,
+)
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
+from hedgerow.core.limits import Broadcasts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
@@ -143,24 +145,16 @@ class ShrinkingDartboard(AlgorithmSpec):
         server = DartboardServer(
             setting.experts, choice.schedule, choice.draws, choice.coin, choice.selection
         )
-        return Algorithm(
+        return followed(
             name="shrinking_dartboard",
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=self.certificate(setting, server),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(CurrentExpert, current_expert(choice.schedule, setting)),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(
-                server.advance, common_play=attrgetter("expert"), switches_left=server.switches_left
+            regret_bound=RegretBound(
+                choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
             ),
-            claims=Claims(
-                regret_bound=RegretBound(
-                    choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
-                ),
-                log_likelihood=server.log_likelihood,
-            ),
+            switches_left=server.switches_left,
             parameters=_shown(choice) | choice.schedule.shown(setting),
         )
 

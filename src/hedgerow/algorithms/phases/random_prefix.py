@@ -25,13 +25,12 @@ from hedgerow.algorithms.phases.blocks import (
     Spans,
     later_blocks,
 )
-from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
-from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.algorithms.shared.following import followed
+from hedgerow.core.certificate import Channel, Proof, trusted_server
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.limits import ANY_CLOSING, Allowed, Broadcasts, Uploads, UpTo
+from hedgerow.core.limits import Allowed, Broadcasts, UpTo
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import check_budget
@@ -97,44 +96,33 @@ class RandomPrefix(AlgorithmSpec):
             BlockClient(setting.experts),
             BlockServer(setting.experts, selection, LaterHalf()),
         )
-        return Algorithm(
+        return followed(
             name="random_prefix",
             setting=setting,
             client=client,
             server=server,
-            certificate=self._certificate(setting, selection),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+            certificate=trusted_server(
+                setting=setting,
+                curve=selection.curve,
+                proof=Proof("random_prefix.md", "privacy"),
+                channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
+                mechanisms=(selection,),
+                composition="sum",
+                entered=1,
+            ),
             broadcasts=Broadcasts(NextBlock, server.broadcasts),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(
-                Spans(client, server).advance,
-                common_play=attrgetter("expert"),
-                common_rounds=attrgetter("counted"),
+            regret_bound=RegretBound(
+                gap_regret(setting, self.epsilon, 0.0),
+                "stochastic",
+                Proof("random_prefix.md", "regret"),
             ),
-            claims=Claims(
-                regret_bound=RegretBound(
-                    gap_regret(setting, self.epsilon, 0.0),
-                    "stochastic",
-                    Proof("random_prefix.md", "regret"),
-                ),
-                log_likelihood=server.log_likelihood,
-            ),
+            advance=Spans(client, server).advance,
+            common_rounds=attrgetter("counted"),
         )
 
     def audit_variants(self) -> tuple[RandomPrefix, ...]:
         """A variant whose tiny games come close to the certificate."""
         return (replace(self, epsilon=12.0),)
-
-    def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
-        return trusted_server(
-            setting=setting,
-            curve=selection.curve,
-            proof=Proof("random_prefix.md", "privacy"),
-            channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
-            mechanisms=(selection,),
-            composition="sum",
-            entered=1,
-        )
 
 
 # Regret if rounds are independent with one distribution, and clients are independent in a round:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.core.certificate import Channel
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
+from hedgerow.core.certificate import Certificate, Channel
+from hedgerow.core.environment import MASKS_AND_DELAYS, Feature
 from hedgerow.core.lattice import Array, to_units
 from hedgerow.core.layout import UnitVector, Whole
-from hedgerow.core.limits import Allowed, Between, Planned
+from hedgerow.core.limits import ANY_CLOSING, Allowed, Between, Broadcasts, Planned, Uploads
+from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Context
+from hedgerow.core.protocol import Advance, Algorithm, Claims, Context, Shortcuts
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 
 CHANNELS = {
@@ -92,3 +97,41 @@ class Follower:
 
     def upload(self, state: FollowerState, noise: Noise) -> tuple[LossSums, FollowerState]:
         return LossSums(state.losses), state
+
+
+def followed(
+    *,
+    name: str,
+    setting: Setting,
+    server: Any,
+    certificate: Certificate,
+    broadcasts: Broadcasts,
+    regret_bound: RegretBound | None = None,
+    measures: Callable[[], tuple[Measure, ...]] | None = None,
+    client: Any = None,
+    advance: Advance | None = None,
+    supports: frozenset[Feature] = MASKS_AND_DELAYS,
+    parameters: Mapping[str, Any] | None = None,
+    **shortcuts: Any,
+) -> Algorithm:
+    """The algorithm in which all clients follow an expert that a server names by exact sums.
+
+    The server knows the probability of its broadcasts (`log_likelihood`) and, if `advance` is not
+    given, has a fast path. `client` is a `Follower` if it is not given. `shortcuts` are further
+    ones.
+    """
+    return Algorithm(
+        name=name,
+        setting=setting,
+        client=Follower(setting.experts) if client is None else client,
+        server=server,
+        certificate=certificate,
+        uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
+        broadcasts=broadcasts,
+        supports=supports,
+        shortcuts=Shortcuts(
+            advance or server.advance, common_play=attrgetter("expert"), **shortcuts
+        ),
+        claims=Claims(regret_bound, measures, server.log_likelihood),
+        parameters=parameters or {},
+    )

@@ -1,4 +1,4 @@
-"""A client that plays the point in its state; shared by algorithms that play points."""
+"""Clients that play the point, or the expert, in their state; shared by several algorithms."""
 
 from __future__ import annotations
 

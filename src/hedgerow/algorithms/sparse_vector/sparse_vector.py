@@ -13,14 +13,13 @@ vector pays only for the draws that it enters, so this costs no more privacy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import CurrentExpert, Follower, current_expert
+from hedgerow.algorithms.shared.following import CurrentExpert, current_expert, followed
 from hedgerow.algorithms.shared.schedule import MEANINGS
-from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
+from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.algorithms.sparse_vector.plan import Constants, Plan, planned, rule
 from hedgerow.algorithms.sparse_vector.recency import (
     RecencySelector,
@@ -28,10 +27,9 @@ from hedgerow.algorithms.sparse_vector.recency import (
     recency_certificate,
 )
 from hedgerow.core.certificate import Proof
-from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.limits import ANY_CLOSING, Broadcasts, Uploads
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
+from hedgerow.core.limits import Broadcasts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, parameters
@@ -144,20 +142,13 @@ class SparseVector(AlgorithmSpec):
             Proof("sparse_vector.md", anchor)
             for anchor in ("weights-by-recency", "columns-with-delta")
         )
-        return Algorithm(
+        return followed(
             name=self.name,
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=recency_certificate(setting, server, pure, approximate, self.calibration),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(CurrentExpert, current_expert(server.schedule, setting)),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
-            claims=Claims(
-                regret_bound=self.proven_bound(setting, server),
-                log_likelihood=server.log_likelihood,
-            ),
+            regret_bound=self.proven_bound(setting, server),
             parameters={
                 **server.shown(),
                 "front": constants.front,

@@ -46,7 +46,7 @@ from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import one_of, positive
+from hedgerow.core.validate import one_of
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 CHOICE = "choice"  # the purpose of the noise with which a forecaster is chosen
@@ -66,20 +66,13 @@ class MetaPlan:
     decorrelated
         Whether noise is added to the scores before one forecaster is chosen. Default: True; without
         it nothing is proven about the regret.
-    gain_range
-        The largest difference of the gains (or losses) of two experts at one client in one round.
-        The noise of the choice is scaled to it. None (default): as declared in the setting. With
-        a smaller number no regret bound is given.
     """
 
     follow: Follow = "choice"
     decorrelated: bool = True
-    gain_range: float | None = None
 
     def __post_init__(self) -> None:
         one_of(self, follow=get_args(Follow))
-        if self.gain_range is not None:
-            positive("gain_range", self.gain_range)
 
 
 DEFAULT = MetaPlan()
@@ -336,7 +329,7 @@ class WalkMeta(WalkSpec):
         over 8 to 64 rounds and the leader.
     plan
         What experts may choose about the choice of a forecaster:
-        `MetaPlan(follow, decorrelated, gain_range)` of `hedgerow.algorithms.walks.walk_meta`, in a
+        `MetaPlan(follow, decorrelated)` of `hedgerow.algorithms.walks.walk_meta`, in a
         study file a table. None (default): a noisy choice, with a regret bound for any forecasters.
     honest
         The number of clients whose shares of noise must be enough. None (default): clients - 1.
@@ -436,17 +429,13 @@ class WalkMeta(WalkSpec):
 
     def _range(self, setting: Setting) -> float:
         """Return the largest difference of the gains of two experts, summed over reporters."""
-        given = self._plan.gain_range
-        own = span(setting) if given is None else given
-        return own * self._reporters(setting)
+        return span(setting) * self._reporters(setting)
 
     def _bound(
         self, setting: Setting, of_leader: RegretBound | None, noise: GaussianNoise | None
     ) -> RegretBound | None:
         """Return the bound against the best forecaster, plus that of the leader among them."""
-        given = self._plan.gain_range
-        honest = given is None or given >= span(setting)
-        if of_leader is None or noise is None or not honest or setting.horizon is None:
+        if of_leader is None or noise is None or setting.horizon is None:
             return None
         rule = self.decorrelation(self._range(setting))
         if self._plan.follow == "mean" or rule is None or "leader" not in self.forecasters:

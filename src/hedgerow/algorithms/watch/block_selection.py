@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt
-from operator import attrgetter
 from typing import ClassVar
 
-from hedgerow.algorithms.shared.following import Follower
-from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
+from hedgerow.algorithms.shared.following import followed
 from hedgerow.algorithms.watch.server import CHANNELS, Run, RunServer, Watched
 from hedgerow.core.certificate import Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.limits import ANY_CLOSING, LONGEST_BATCH, Broadcasts, Uploads
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
+from hedgerow.core.limits import LONGEST_BATCH, Broadcasts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
@@ -80,10 +77,9 @@ class BlockSelection(AlgorithmSpec):
         length = self.length or best_length(setting, self.epsilon, self.changes)
         selection = NoisyMax("selection", "exponential", self.epsilon)
         server = RunServer(setting, EqualBlocks(length), selection)
-        return Algorithm(
+        return followed(
             name="block_selection",
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=trusted_server(
                 setting=setting,
@@ -94,17 +90,11 @@ class BlockSelection(AlgorithmSpec):
                 composition="sum",
                 entered=1,
             ),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(Watched, server.broadcasts),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
-            claims=Claims(
-                regret_bound=RegretBound(
-                    tracking_regret(setting, self.epsilon, 0, length),
-                    "stochastic",
-                    Proof("watched_selection.md", "blocks"),
-                ),
-                log_likelihood=server.log_likelihood,
+            regret_bound=RegretBound(
+                tracking_regret(setting, self.epsilon, 0, length),
+                "stochastic",
+                Proof("watched_selection.md", "blocks"),
             ),
             parameters={
                 "length": length,

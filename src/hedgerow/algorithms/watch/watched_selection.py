@@ -15,18 +15,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import log, sqrt
-from operator import attrgetter
 from typing import ClassVar
 
-from hedgerow.algorithms.shared.following import Follower
-from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
+from hedgerow.algorithms.shared.following import followed
 from hedgerow.algorithms.sparse_vector.regret_test import RegretTest
 from hedgerow.algorithms.watch.server import CHANNELS, ProvenRegret, Run, RunServer, Watched
 from hedgerow.core.certificate import Proof, trusted_server
-from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import MOST_EXACT, UNITS_PER_LOSS, round_to_lattice
-from hedgerow.core.limits import ANY_CLOSING, LONGEST_BATCH, Broadcasts, Uploads
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Shortcuts, SpecTraits
+from hedgerow.core.limits import LONGEST_BATCH, Broadcasts
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget
@@ -113,10 +110,9 @@ class WatchedSelection(AlgorithmSpec):
         )
         server = RunServer(setting, plan, choices[0], test, choices[1])
         most = max(self.epsilon, test.curve.bound, round_up(threshold + Fraction(rest)))
-        return Algorithm(
+        return followed(
             name="watched_selection",
             setting=setting,
-            client=Follower(setting.experts),
             server=server,
             certificate=trusted_server(
                 setting=setting,
@@ -125,13 +121,8 @@ class WatchedSelection(AlgorithmSpec):
                 channels=CHANNELS,
                 mechanisms=(test.threshold_noise, test.comparison, *choices),
             ),
-            uploads=Uploads(LossSums, sums_of_losses(setting), closing=ANY_CLOSING),
             broadcasts=Broadcasts(Watched, server.broadcasts),
-            supports=MASKS_AND_DELAYS,
-            shortcuts=Shortcuts(server.advance, common_play=attrgetter("expert")),
-            claims=Claims(
-                measures=lambda: (ProvenRegret(server),), log_likelihood=server.log_likelihood
-            ),
+            measures=lambda: (ProvenRegret(server),),
             parameters={
                 "threshold_scale": test.threshold_scale,
                 "query_scale": test.query_scale,
