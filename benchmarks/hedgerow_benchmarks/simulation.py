@@ -119,7 +119,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
     "vote_selection": (Case(VoteSelection(), 4.0),),
     "watched_selection": (Case(WatchedSelection(), 8.0),),
-    "window_leader": (Case(WindowLeader(), 2200.0, SHORT),),
+    "window_leader": (Case(WindowLeader(), 1100.0, SHORT),),
 }
 """Every algorithm that plays experts; a test checks that none is missing."""
 COMBINATIONS: dict[str, AlgorithmSpec] = {"mixture": Mixture(), "private_mixture": PrivateMixture()}
