@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from math import exp
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.proven.proven_doubling import (
-    ProvenDoubling,
-    false_alarm,
-    wrong_doubling,
-)
+from hedgerow.algorithms.proven.proven_doubling import ProvenDoubling
 from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.selector import Selector
@@ -146,39 +141,6 @@ def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
 def test_the_bound_on_wrong_doublings_is_stated_only_where_it_is_proven() -> None:
     made = Doubling(epsilon=20.0, plan=Plan(9, 9.0)).build(Setting(1, 8, 200))
     assert "wrong_doubling_at_most" not in made.parameters
-
-
-@pytest.mark.parametrize("experts", [2, 100])
-def test_the_bound_on_wrong_doublings_needs_draws_and_margin(experts: int) -> None:
-    good: dict[str, Any] = {
-        "experts": experts,
-        "exchanges": 500,
-        "switches": 20,
-        "margin": 100.0,
-        "sparse_epsilon": 0.5,
-        "selection_epsilon": 0.5,
-    }
-    assert wrong_doubling(**good) < 1e-3
-    assert wrong_doubling(**{**good, "switches": 1}) == 1.0
-    assert wrong_doubling(**{**good, "margin": 0.0}) == 1.0
-    alarms = 500 * np.exp(-0.5 * (60 - 2**-20)) / 2
-    exact = alarms + experts * (1 - (1 - np.exp(-0.5 * 40 / 2)) / 2) ** 19
-    assert wrong_doubling(**good) <= exact * (1 + 1e-11)
-
-
-@pytest.mark.parametrize("sparse_epsilon", [1.0, 2.0**10, 2.0**18, 2.0**20])
-def test_the_bound_on_false_alarms_covers_noise_on_the_lattice(sparse_epsilon: float) -> None:
-    """Rounded noise exceeds a reserve just below a multiple more often than real noise does."""
-    step, short = 2.0**-20, exp(-sparse_epsilon * 2.0**-20)
-    for steps, rest in ((0, 0.0), (0, 0.5), (3, 0.999), (8, 0.0)):
-        really = short ** (steps + 1) / (1 + short)  # exact: two geometric variables
-        reserve = (steps + rest) * step
-        assert really <= false_alarm(sparse_epsilon, reserve)
-        assert false_alarm(sparse_epsilon, reserve) <= exp(sparse_epsilon * step) * really * (
-            1 + 1 / short
-        )
-    above = short**4 / (1 + short)
-    assert above > exp(-sparse_epsilon * 3.999 * step) / 2  # without the factor it is too low
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

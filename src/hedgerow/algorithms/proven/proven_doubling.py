@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp, expm1, log
 from typing import ClassVar
 
-import numpy as np
-
 from hedgerow.algorithms.proven.bounds import (
-    REL,
-    STEP,
     EpochRuns,
     Game,
     chance_of_end,
@@ -110,52 +105,6 @@ def first_large(first: float, most: float, large: float) -> int:
     return epoch
 
 
-def false_alarm(sparse_epsilon: float, reserve: float) -> float:
-    """Bounds the probability that query noise exceeds the threshold noise by more than `reserve`.
-
-    Both are exponential, perhaps rounded down to the lattice (`proofs/doubling.md#lattice`).
-
-    >>> false_alarm(1.0, 0.0) > 0.5 > false_alarm(1.0, 0.01)
-    True
-    """
-    return exp(sparse_epsilon * (STEP - reserve)) / 2
-
-
-def wrong_doubling(
-    *,
-    experts: int,
-    exchanges: int,
-    switches: int,
-    margin: float,
-    sparse_epsilon: float,
-    selection_epsilon: float,
-) -> float:
-    """Bounds the probability that an epoch ends although some expert loses no more than its guess.
-
-    The bound is the minimum over `part`, the share of the margin that is reserved for query noise:
-    `proofs/doubling.md#soundness`. `selection_epsilon` is the smallest weight of a run's losses. It
-    holds for real noise and for noise on the lattice.
-
-    >>> bound = wrong_doubling(
-    ...     experts=100,
-    ...     exchanges=512,
-    ...     switches=16,
-    ...     margin=60.0,
-    ...     sparse_epsilon=0.5,
-    ...     selection_epsilon=0.5,
-    ... )
-    >>> bound < 0.01
-    True
-    """
-    least = 1.0
-    for part in np.linspace(0.0, 1.0, 101)[:-1]:
-        alarms = exchanges * false_alarm(sparse_epsilon, part * margin)
-        lost = -expm1(-selection_epsilon * (1 - part) * margin / 2)
-        unlucky = exp(min(0.0, log(experts) + (switches - 1) * log(1 - lost / 2)))
-        least = min(least, (alarms + unlucky) * (1 + REL))
-    return least
-
-
 def soundness(server: Guesser, setting: Setting) -> dict[str, float]:
     """The bound on wrong doublings, where it is proven."""
     even = all(run.own == run.later for run in server.weights.columns[:-1])
@@ -164,16 +113,7 @@ def soundness(server: Guesser, setting: Setting) -> dict[str, float]:
     game = Game.of(setting, server.schedule)
 
     def ends(used: int) -> float:
-        runs = runs_of(server, server.weights.columns, used)
-        simple = wrong_doubling(
-            experts=setting.experts,
-            exchanges=game.exchanges,
-            switches=server.switches,
-            margin=runs.margin,
-            sparse_epsilon=runs.sparse_epsilon,
-            selection_epsilon=min(runs.weights),
-        )
-        return min(simple, chance_of_end(game, runs))
+        return chance_of_end(game, runs_of(server, server.weights.columns, used))
 
     wrong = max(ends(0), ends(server.since * server.switches))  # each has its own test
     return {"wrong_doubling_at_most": wrong} if wrong < 1 else {}
