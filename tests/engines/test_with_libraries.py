@@ -1,4 +1,4 @@
-"""The examples for users of Dask, scikit-learn and river, with these libraries."""
+"""The examples for users of Dask, scikit-learn, river and Equinox, with these libraries."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def test_models_of_scikit_learn_and_river_are_experts() -> None:
 
 
 def test_adapters_of_a_pretrained_model_learn_privately() -> None:
-    out = _run("adapters.py", "jax")
+    out = _run("adapters.py", "equinox")
     assert out.startswith("304 of 1536 weights are trained\n")
     before, after = (float(x) for x in re.findall(r"0\.\d\d", out)[:2])
     assert 0.8 < before < after - 0.04
     assert "epsilon = 2, delta = 1e-5 for one of the 5 examples" in out
 
 
-@pytest.mark.parametrize("name", ["cluster.py", "models.py"])
+@pytest.mark.parametrize("name", ["adapters.py", "cluster.py", "models.py"])
 def test_an_example_without_its_library_says_what_to_install(name: str) -> None:
     file = ROOT / "src" / "hedgerow" / "examples" / name
     hide = (
-        "import runpy, sys; sys.modules.update(dask=None, river=None, sklearn=None); "
+        "import runpy, sys; sys.modules.update(dask=None, equinox=None, river=None, sklearn=None); "
         f"runpy.run_path({str(file)!r})"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -1,19 +1,25 @@
-"""Fine-tune a pretrained model on streams of clients: only small adapters are trained, privately.
+"""Fine-tune a pretrained Equinox model on streams of clients: only small adapters are trained.
 
-    pip install "hedgerow[learning]"
+    pip install "hedgerow[learning]" equinox
     python examples/adapters.py
 
 A small network is first trained on public data of one kind. Its weights then stay as they are, and
-what clients train together is a low-rank correction of each layer (an adapter): a fifth of the
-weights, so less noise. Data are made here. This is a simulation; for real data see
+what clients train together, privately, is a low-rank correction of each layer (an adapter): a fifth
+of the weights, so less noise. Data are made here. This is a simulation; for real data see
 docs/learning.md.
 """
 
+import sys
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import hedgerow as hr
+
+try:
+    import equinox as eqx
+except ImportError:
+    sys.exit("This example needs Equinox: pip install equinox")
 
 FEATURES, HIDDEN, CLASSES, RANK = 20, 64, 4, 2
 rng = np.random.default_rng(0)
@@ -28,11 +34,6 @@ def drawn(count, turned):  # clients see the public problem in other coordinates
     return (rows @ turn if turned else rows) / 6, labels.astype(float)
 
 
-def network(weights, features):
-    first, second = weights
-    return jnp.tanh(features @ first) @ second
-
-
 def error(scores, label):
     return jax.nn.logsumexp(scores) - scores[label]
 
@@ -40,22 +41,29 @@ def error(scores, label):
 # 1. public: plain gradient descent
 rows, labels = drawn(2000, turned=False)
 kinds = labels.astype(int)
-shapes = ((FEATURES, HIDDEN), (HIDDEN, CLASSES))
-frozen = tuple(np.float32(rng.normal(size=shape) / np.sqrt(shape[0])) for shape in shapes)
 
 
-def mean_error(weights):
-    return jax.vmap(lambda x, y: error(network(weights, x), y))(rows, kinds).mean()
+@eqx.filter_jit
+@eqx.filter_grad
+def slope(network):
+    return jax.vmap(lambda x, y: error(network(x), y))(rows, kinds).mean()
 
 
-slope = jax.jit(jax.grad(mean_error))
+network = eqx.nn.MLP(
+    FEATURES, CLASSES, HIDDEN, 1, jax.nn.tanh, use_bias=False, key=jax.random.key(0)
+)
 for _ in range(300):
-    frozen = tuple(np.asarray(w - g) for w, g in zip(frozen, slope(frozen), strict=True))
+    network = eqx.apply_updates(network, jax.tree.map(lambda g: -g, slope(network)))
 
 
 # 2. private: adapters on the streams of ten clients; they begin as no correction at all
+def matrices(network):
+    return [layer.weight for layer in network.layers]
+
+
 def adapted(adapters, features):
-    return network([w + a @ b for w, (a, b) in zip(frozen, adapters, strict=True)], features)
+    corrected = [w + a @ b for w, (a, b) in zip(matrices(network), adapters, strict=True)]
+    return eqx.tree_at(matrices, network, corrected)(features)
 
 
 def loss(adapters, pair):
@@ -64,8 +72,8 @@ def loss(adapters, pair):
 
 
 adapters = [
-    (np.float32(rng.normal(size=(a, RANK)) / np.sqrt(a)), np.zeros((RANK, b), np.float32))
-    for a, b in shapes
+    (np.zeros((out, RANK), np.float32), np.float32(rng.normal(size=(RANK, into)) / np.sqrt(into)))
+    for out, into in (w.shape for w in matrices(network))
 ]
 model = hr.Model(loss, adapters, features=(FEATURES,), classes=CLASSES, scores=adapted)
 test = drawn(1000, turned=True)
@@ -74,6 +82,6 @@ private = hr.OnlineSGD(epsilon=2.0, delta=1e-5, step=1.0, average=0.95)
 study = hr.run(game, {"adapters, private": private}, seeds=1)
 before = model.right(np.column_stack(test), model.start).mean()
 after = study["adapters, private"].results[0].figures["test accuracy"][-1]
-print(f"{model.weights} of {sum(w.size for w in frozen)} weights are trained")
+print(f"{model.weights} of {sum(w.size for w in matrices(network))} weights are trained")
 print(f"test accuracy: pretrained {before:.2f}, with private adapters {after:.2f}")
 print(study["adapters, private"].certificate.server.words())
