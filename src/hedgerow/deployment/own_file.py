@@ -25,6 +25,7 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.people import identified
 from hedgerow.core.units import Person
 from hedgerow.core.validate import at_least
+from hedgerow.deployment.logs import log
 from hedgerow.environments.recorded.combining import LARGEST_TARGET
 from hedgerow.environments.recorded.forecasts import check_loss, forecast_losses
 from hedgerow.environments.recorded.table import (
@@ -463,7 +464,9 @@ def play_file(
             return False
         play = learner.predict(None if row is None else row.awake)
         if learner.round != number:
-            continue  # exchanges closed meanwhile
+            missed, go_on = form.name_of(number), form.name_of(learner.round)
+            log("rounds were over without this client", first=missed, next=go_on)
+            continue
         if row is not None or not file.combined:
             say(",".join([form.name_of(number), *_said(file, row, play)]))
         row = wait(target=True)
