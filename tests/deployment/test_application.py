@@ -540,6 +540,10 @@ def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Pat
     file.write_text(tomli_w.dumps(TABLE))
     shown = hedgerow("serve", str(file), "--check", "--json").document()
     assert (shown["clients"], shown["private"]) == (["north", "south"], True)
+    named = {"certificate": "none.pem", "certificate_key": "none.key"}
+    file.write_text(tomli_w.dumps({**TABLE, "server": named}))
+    refused = hedgerow("serve", str(file), "--check")
+    assert (refused.code, "none.pem" in refused.err) == (2, True)
     file.write_text(tomli_w.dumps({**TABLE, "algorithm": {"name": "hedge"}}))
     assert "hedge protects nobody" in hedgerow("serve", str(file), "--check").err
     assert "Use `hedgerow launch`" in hedgerow("serve", str(tmp_path / "study.toml")).err

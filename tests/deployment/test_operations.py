@@ -74,6 +74,14 @@ def test_a_full_disk_is_named_without_its_text(tmp_path: Path) -> None:
     assert place_of(caught.value)["because"] == "SQLITE_FULL"
 
 
+def test_a_wrong_key_of_a_certificate_is_named(tmp_path: Path) -> None:
+    """OpenSSL numbers its errors itself; this one looked like a stale file handle."""
+    files = make_certificates(tmp_path)
+    with pytest.raises(InvalidValue, match="KEY_VALUES_MISMATCH") as caught:
+        Tls(files["server"], files["renewed_key"]).check()
+    assert place_of(caught.value)["because"] == "KEY_VALUES_MISMATCH"
+
+
 def test_an_old_ledger_is_neither_healthy_nor_ready(tmp_path: Path) -> None:
     with served(tmp_path) as one:
         assert one.ask("GET", "/readyz")[0] == one.ask("GET", "/healthz")[0] == 200

@@ -16,7 +16,8 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.version import __version__
 
 if TYPE_CHECKING:
-    from hedgerow.deployment.config import ServeConfig
+    from hedgerow.deployment.config import ServeConfig, ServerOptions
+    from hedgerow.deployment.http_server import Tls
     from hedgerow.deployment.manifest import Manifest
     from hedgerow.deployment.server import StudyServer
 
@@ -43,7 +44,9 @@ def serve(
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Print the study, make only the key, and stop."),
+        typer.Option(
+            "--check", help="Print the study, make only the key, check the certificate, and stop."
+        ),
     ] = False,
     vouch: Annotated[
         bool,
@@ -111,6 +114,7 @@ def serve(
         if not key.exists():
             aside(f"The server's key is made: {key}")
         _print(config.manifest(public_keys(config.options.folder)), "", json)
+        _tls(config.options)
         return 0
     check_together([config.options for config in configs.values()])
     return _serve(configs, vouch, json)
@@ -120,7 +124,7 @@ def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
     from hedgerow.deployment.anchor import AnchorFailed
     from hedgerow.deployment.database import FATAL
     from hedgerow.deployment.desk import Desk
-    from hedgerow.deployment.http_server import Tls, listen, make_app
+    from hedgerow.deployment.http_server import listen, make_app
     from hedgerow.deployment.http_server import serve as serve_http
     from hedgerow.deployment.logs import log, start_logs
     from hedgerow.deployment.pages.live import live_page
@@ -128,11 +132,7 @@ def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
 
     options = next(iter(configs.values())).options
     options.check_encrypted()
-    tls = None
-    if options.certificate is not None and options.certificate_key is not None:
-        ca = None if options.client_ca is None else Path(options.client_ca)
-        tls = Tls(Path(options.certificate), Path(options.certificate_key), ca)
-        tls.check()
+    tls = _tls(options)
     listening = listen(options.host, options.port)  # first: a study that is made is final
     host, _, at = options.operations.rpartition(":")
     operations = listen(host, int(at)) if options.operations else None
@@ -156,6 +156,18 @@ def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
     place = None if operations is None else f"{host}:{operations.getsockname()[1]}"
     log("starting", version=__version__, studies=len(desks), operations=place)
     return serve_http(make_app(desks, live_page), desks, listening, tls, operations)
+
+
+def _tls(options: ServerOptions) -> Tls | None:
+    """The certificate, if one is named; `InvalidValue` if it cannot be used."""
+    from hedgerow.deployment.http_server import Tls
+
+    if options.certificate is None or options.certificate_key is None:
+        return None
+    ca = None if options.client_ca is None else Path(options.client_ca)
+    tls = Tls(Path(options.certificate), Path(options.certificate_key), ca)
+    tls.check()
+    return tls
 
 
 def _opened(config: ServeConfig, vouch: bool) -> StudyServer:

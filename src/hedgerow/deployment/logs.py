@@ -10,6 +10,7 @@ import errno
 import json
 import logging
 import sqlite3
+import ssl
 import sys
 import traceback
 from datetime import UTC, datetime
@@ -55,7 +56,7 @@ def _short(text: str) -> str:
 def place_of(error: BaseException) -> dict[str, Fact]:
     """What kind of error it is, where it was raised and the system's word for it; not its text.
 
-    A full disk is SQLITE_FULL or ENOSPC.
+    A full disk is SQLITE_FULL or ENOSPC; a key of another certificate, KEY_VALUES_MISMATCH.
 
     >>> try:
     ...     raise ValueError("a secret")
@@ -69,6 +70,8 @@ def place_of(error: BaseException) -> dict[str, Fact]:
     cause = error.__cause__ or error
     if isinstance(cause, sqlite3.Error):
         found["because"] = getattr(cause, "sqlite_errorname", "SQLITE_ERROR")
+    elif isinstance(cause, ssl.SSLError):  # its errno is none of the system's
+        found["because"] = cause.reason or "SSLError"
     elif isinstance(cause, OSError) and cause.errno is not None:
         found["because"] = errno.errorcode.get(cause.errno, "OSError")
     return found
