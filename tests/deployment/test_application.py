@@ -227,6 +227,12 @@ def test_a_failed_ledger_is_worth_a_restart(monkeypatch: pytest.MonkeyPatch) -> 
     opened(monkeypatch)
     monkeypatch.setattr(application, "answer_lines", fail)
     assert client_command.run() == 70
+    monkeypatch.setattr(Home, "open", fail)  # the disk is still full when it starts again
+    assert client_command.run() == 70
+    monkeypatch.setattr(serve_command, "_opened", fail)
+    config = from_table(TABLE, environ={})
+    served = {"": replace(config, options=replace(config.options, port=0))}
+    assert serve_command._serve(served, vouch=False, json=True) == 70
     for unit in ("client", "helper", "server"):
         text = (ROOT / "deploy" / f"hedgerow-{unit}.service").read_text()
         assert "\nRestart=on-failure\nRestartPreventExitStatus=2\n" in text

@@ -445,17 +445,19 @@ def run(
     start_logs(log)
     try:
         learner = place.open(found, replace(found.route(), **changed))
+    except LedgerFailed as error:
+        aside(f"Error: {error}")
+        return FATAL
     except KeyboardInterrupt as stop:
         raise Interrupted("Stopped before the first request. Start again to go on.") from stop
-    application = Application(learner)
     try:
         if csv is not None:
             _play(learner, csv, every, through)
         elif port is None:
-            answer_lines(application, sys.stdin, sys.stdout)
+            answer_lines(Application(learner), sys.stdin, sys.stdout)
         else:
             chosen = os.environ.get("HEDGEROW_CLIENT_TOKEN")
-            local = Port(application, port, token=chosen or kept_token(found.folder))
+            local = Port(Application(learner), port, token=chosen or kept_token(found.folder))
             local.pages |= client_pages(learner.client)
             local.pages["/metrics"] = lambda: (MEDIA, (of_client(learner) + "\n").encode())
             aside(f"listening on http://127.0.0.1:{local.server_port}")

@@ -121,8 +121,7 @@ def serve(
 
 
 def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
-    from hedgerow.deployment.anchor import AnchorFailed
-    from hedgerow.deployment.database import FATAL
+    from hedgerow.deployment.database import FATAL, LedgerFailed
     from hedgerow.deployment.desk import Desk
     from hedgerow.deployment.http_server import listen, make_app
     from hedgerow.deployment.http_server import serve as serve_http
@@ -146,7 +145,7 @@ def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
             bound = listening.getsockname()[1]
             url = f"{'http' if tls is None else 'https'}://{options.host}:{bound}{prefix}"
             _print(study.manifest, url, json)
-    except AnchorFailed as error:
+    except LedgerFailed as error:
         listening.close()
         aside(f"Error: {error}")
         return FATAL
