@@ -5,6 +5,7 @@ that never comes back.
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import PUBLIC_ANSWERS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import to_units
@@ -316,6 +318,21 @@ def test_only_declared_rules(place: Path, algorithm: str, choices: dict[str, Any
         with pytest.raises(hr.Unsupported, match=f"{algorithm} does not support closing='{rule}'"):
             built.closed_by(rule)
     assert built.closed_by("wait") is built
+
+
+@pytest.mark.parametrize("unit", ["person:2/6", "window:2", "example:2/6"])
+@pytest.mark.parametrize("name", ["running_leader", "window_leader", "noisy_ftrl", "online_sgd"])
+def test_records_that_are_kept_apart_are_waited_for(name: str, unit: str) -> None:
+    """A late record would be next to one that came six rounds after it, which costs more."""
+    spec: Any = ALGORITHMS[name](trust="central")
+    setting = hr.Setting(
+        CLIENTS, EXPERTS, ROUNDS, family=spec.traits.family or spec.traits.families[0]()
+    )
+    assert spec.build(setting).uploads.closing == {"wait", "fold", "drop"}
+    built = replace(spec, unit=unit).build(setting)
+    for rule in ("fold", "drop"):
+        with pytest.raises(hr.Unsupported, match=f"{name} does not support closing='{rule}'"):
+            built.closed_by(rule)
 
 
 def test_the_certificate_says_that_answers_are_public() -> None:
