@@ -199,6 +199,7 @@ def test_what_may_not_change(place: Path, built_once: None) -> None:
         ({"client-001": new}, "client-001 has a client"),
         ({"client-003": own}, "the same key"),
         ({"client-003": "12"}, "64 hex digits"),
+        ({"client-003": "00" * 32}, "not all 0"),
     ):
         with pytest.raises(InvalidValue, match=text):
             server.amend(wanted)

@@ -19,6 +19,7 @@ from hedgerow.deployment.manifest import KEY, Manifest
 
 OUT = "out"
 """In the study file: this client is taken out."""
+NOBODY = "0" * 64
 _FORM = struct.Struct(f"<Iq32s{SIGNATURE}s")
 
 
@@ -135,9 +136,10 @@ class Roster:
                 f"{name} has a client. Only a seat that is open in the manifest, "
                 f'`{name} = ""` under [clients], can be given to one.'
             )
-        if not KEY.fullmatch(key):
+        if not KEY.fullmatch(key) or key == NOBODY:  # in a change this says that nobody comes
             raise InvalidValue(
-                f"Expected {name}={key[:80]!r} to be {OUT!r}, or a key of 64 hex digits."
+                f"Expected {name}={key[:80]!r} to be {OUT!r}, or a key of 64 hex digits that are "
+                "not all 0."
             )
         if key in (*self.keys, self.manifest.server):
             raise InvalidValue(f"Two parties have the same key, {key}. Each makes its own.")
