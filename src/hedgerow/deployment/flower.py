@@ -330,7 +330,7 @@ def serve(server: StudyServer, grid: Any, deadline: float | None = None) -> None
         }
         before = server.exchange
         replies = answer_turn(server, requests)
-        if server.may_close and len(requests) < len(server.manifest.clients):
+        if server.may_close and len(requests) < len(server.roster.active):
             server.close_exchange()
         if server.exchange == before and not any(replies.values()):
             time.sleep(PAUSE)
