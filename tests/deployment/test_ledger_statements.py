@@ -356,6 +356,20 @@ def test_the_command(hedgerow: Command, copied: Place) -> None:
         assert (refused.code, "log was changed" in refused.err) == (2, True)
 
 
+def test_the_folder_of_all_statements(hedgerow: Command, copied: Place) -> None:
+    """What no longer reads as a statement is named, not passed over."""
+    folder = of_second(copied)
+    assert hedgerow("statement", str(folder)).code == 0
+    places = (folder, folder / "statement")
+    for place in places:
+        kept = hedgerow("verify", str(place))
+        assert (kept.code, "ok: " in kept.out, "head " in kept.out) == (0, True, True), kept.err
+    (folder / "statement" / "sparse_vector" / "statement.json").write_text("{}")
+    for place in places:
+        changed = hedgerow("verify", str(place))
+        assert (changed.code, "is not a statement" in changed.out) == (1, True), changed.err
+
+
 @pytest.mark.parametrize("part", ["odds", "account", "head", "later"])
 def test_a_statement_is_compared_with_its_ledger(
     hedgerow: Command, copied: Place, part: str

@@ -12,6 +12,7 @@ from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
+from hedgerow.records.schema import FILE
 from hedgerow.statement.check import ledger_differences, statement_differences
 from hedgerow.statement.files import PLACE, is_statement
 from hedgerow.studies.rebuild import check_certificates
@@ -76,6 +77,7 @@ def verify(
     private key, runs are signed as they are written. Exit code 1: something differs.
     """
     prepare(plugin)
+    run = _of_statements(run)
     stated = run if run.is_dir() else run.parent
     if is_deployment(stated) or is_statement(stated):
         if sign is not None:
@@ -109,14 +111,25 @@ def verify(
     return 0 if ok else 1
 
 
+def _of_statements(folder: Path) -> Path:
+    """The run or ledger whose folder `statement` this is; any other folder is as given."""
+    whole = folder.absolute()
+    if whole.name == PLACE and ((whole.parent / FILE).is_file() or is_deployment(whole.parent)):
+        return folder.parent if folder.name else whole.parent
+    return folder
+
+
 def _alone(folder: Path, key: Path | None, json: bool) -> int:
     """Check a statement by its digest, or the ledger of a deployment with its statements."""
     folders, words, own, ledger = [folder], STATED, None, None
+    strangers: list[str] = []
     if is_deployment(folder):
         ledger = folder
         found = read_deployment(folder).ledger
         words = f"study {found.study}: {found.entries} entries, head {found.head}"
-        folders = [one for one in sorted((folder / PLACE).glob("*")) if is_statement(one)]
+        inside = sorted((folder / PLACE).glob("*"))
+        folders = [one for one in inside if is_statement(one)]
+        strangers = [f"{one} is not a statement" for one in inside if one not in folders]
         own = found.signed[found.party or SERVER]
     elif folder.parent.name == PLACE and is_deployment(folder.parent.parent):
         ledger, words = folder.parent.parent, HELD
@@ -126,13 +139,16 @@ def _alone(folder: Path, key: Path | None, json: bool) -> int:
         rows = [(one, replace(v, differences=(*v.differences, *more[one]))) for one, v in rows]
     if own is not None and key is None:  # the ledger names the key that signs its statements
         rows = [(one, replace(verdict, known=verdict.signer == own)) for one, verdict in rows]
-    ok = all(verdict.ok for _, verdict in rows)
+    ok = not strangers and all(verdict.ok for _, verdict in rows)
     if json:
         shown = [
             _document(one, verdict, list(verdict.differences), verdict.ok) for one, verdict in rows
         ]
-        print_json({"ok": ok, "folder": str(folder), "words": words, "statements": shown})
+        whole = {"ok": ok, "folder": str(folder), "words": words, "differences": strangers}
+        print_json({**whole, "statements": shown})
         return 0 if ok else 1
+    for difference in strangers:
+        say(f"differs: {difference}")
     for one, verdict in rows:
         for difference in verdict.differences:
             say(f"differs: {difference}")
