@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import re
 import socket
 import threading
@@ -63,16 +64,17 @@ def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path)
             HttpLink(Route(url, files["ca"], proxy=proxy, **own), 0.0).call(b"M")
 
 
-def test_several_studies_in_one_process(tmp_path: Path) -> None:
+def test_several_studies_in_one_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Each below its prefix, with its own page and metrics; the health of all is at the root."""
     studies = {
         f"/{name}": small_study(tmp_path / name, clients=2, experts=3, horizon=6).running_server()
         for name in ("wards", "labs")
     }
     desks = {
-        prefix: Desk(lambda study=study: study, limits_of(study, ServerOptions()))
+        prefix: Desk(lambda study=study: study, limits_of(study, ServerOptions()), prefix)
         for prefix, study in studies.items()
     }
+    caplog.set_level(logging.INFO, "hedgerow.deployment")
     beside = listen("127.0.0.1", 0)
     server = make_server(make_app(desks, live_page), desks, None, beside)
     listening, operations = listen("127.0.0.1", 0), beside.getsockname()[1]
@@ -92,8 +94,10 @@ def test_several_studies_in_one_process(tmp_path: Path) -> None:
         assert one.study.over
         assert [study.over for study in studies.values()] == [True, prefix == "/labs"]
     wards, labs = ones.values()
+    facts = [vars(record)["facts"] for record in caplog.records if record.msg == "exchange"]
+    assert {one["path"] for one in facts} == set(studies)
     chunked = b"POST /labs/v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", labs.port), 10) as connection:  # the longer way
+    with socket.create_connection(("127.0.0.1", labs.port), PATIENCE) as connection:
         connection.sendall(chunked + b"1\r\nM\r\n0\r\n\r\n")
         assert labs.study.manifest.server.encode() in connection.recv(2**16)
     with pytest.raises(Unreachable, match="404"):

@@ -6,7 +6,7 @@ import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -139,9 +139,9 @@ def _serve(configs: dict[str, ServeConfig], vouch: bool, json: bool) -> int:
     desks: dict[str, Desk] = {}
     try:
         for prefix, config in configs.items():
-            study = _opened(config, vouch)
+            study = _opened(config, prefix, vouch)
             limits = limits_of(study, config.options)
-            desks[prefix] = Desk(lambda study=study: study, limits)
+            desks[prefix] = Desk(lambda study=study: study, limits, prefix)
             bound = listening.getsockname()[1]
             url = f"{'http' if tls is None else 'https'}://{options.host}:{bound}{prefix}"
             _print(study.manifest, url, json)
@@ -169,22 +169,24 @@ def _tls(options: ServerOptions) -> Tls | None:
     return tls
 
 
-def _opened(config: ServeConfig, vouch: bool) -> StudyServer:
+def _opened(config: ServeConfig, path: str, vouch: bool) -> StudyServer:
     """The study, changed as its file says, and what the log should say about it."""
     from hedgerow.deployment.logs import log
     from hedgerow.deployment.serving import open_study
 
     study = open_study(config, config.options)
+    where: dict[str, Any] = {"path": path} if path else {}
     for words in study.amend(config.roster):
-        log("the roster has changed", logging.WARNING, change=words)
+        log("the roster has changed", logging.WARNING, **where, change=words)
     if vouch:
         vouched = study.vouch()
         words = "the operator has vouched" if vouched else "--vouch was not needed: nobody vouched"
-        log(words, logging.WARNING, exchange=study.exchange)
+        log(words, logging.WARNING, **where, exchange=study.exchange)
     if study.lost_anchor is not None:
-        log("the anchor is missing or old", logging.WARNING, anchor=str(study.lost_anchor), do=DO)
+        lost = str(study.lost_anchor)
+        log("the anchor is missing or old", logging.WARNING, **where, anchor=lost, do=DO)
     digest = study.manifest.digest.hex()[:16]
-    log("opened", title=study.manifest.title, study=digest, exchange=study.exchange)
+    log("opened", **where, title=study.manifest.title, study=digest, exchange=study.exchange)
     return study
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from hedgerow.core.validate import at_least, positive
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.logs import log, log_error
+from hedgerow.deployment.logs import Fact, log, log_error
 from hedgerow.deployment.metrics import Histogram
 from hedgerow.deployment.server import HELPING, Sent, StudyServer, Wait
 from hedgerow.deployment.server_ledger import FILE
@@ -162,6 +162,8 @@ class Desk:
         Opens the study. It is called in the thread that then owns the database.
     limits
         What is accepted.
+    path
+        Where the study is, if this process has several; every line of the log then names it.
 
     Examples
     --------
@@ -171,11 +173,14 @@ class Desk:
     False
     """
 
-    def __init__(self, open_study: Callable[[], StudyServer], limits: Limits) -> None:
+    def __init__(
+        self, open_study: Callable[[], StudyServer], limits: Limits, path: str = ""
+    ) -> None:
         self.limits, self.counts = limits, Counts()
         self.fatal: BaseException | None = None
         self.on_fatal: Callable[[], None] = lambda: None
         self._open_study = open_study
+        self._facts: dict[str, Fact] = {"path": path} if path else {}
         self._study: StudyServer | None = None
         self._clients, self._names = 0, tuple[str, ...]()
         self._stuck: str | None = None
@@ -233,11 +238,11 @@ class Desk:
     def _note(self, stuck: str | None, trouble: str | None, old: bool) -> None:
         """Log what keeps the study from going on, and what an operator should know."""
         if trouble not in (None, self.trouble):
-            log("trouble", logging.WARNING, what=trouble)
+            self._log("trouble", logging.WARNING, what=trouble)
         if stuck is None and self._stuck is not None:
-            log("the study can go on")
+            self._log("the study can go on")
         elif stuck is not None and (self._stuck is None or old is not self.old):
-            log("no exchange is answered", logging.WARNING, because=stuck)
+            self._log("no exchange is answered", logging.WARNING, because=stuck)
         self._stuck, self.trouble, self.old = stuck, trouble, old
 
     @property
@@ -245,6 +250,9 @@ class Desk:
         """The folder and the name of the ledger."""
         assert self._study is not None, "the desk is not started"
         return self._study.folder, FILE
+
+    def _log(self, event: str, level: int = logging.INFO, **facts: Fact) -> None:
+        log(event, level, **self._facts, **facts)
 
     def _log_refusal(self, refusal: Refused, client: int) -> None:
         """Log a refusal; the same one of the same client at most once a minute.
@@ -257,7 +265,7 @@ class Desk:
         self._logged[kind] = now
         name = None if client == ANYBODY else self._names[client]
         level = logging.INFO if refusal.code in TRY_AGAIN else logging.WARNING
-        log("refused", level, code=kind[0], because=refusal.text, client=name)
+        self._log("refused", level, code=kind[0], because=refusal.text, client=name)
 
     async def ask(self, address: str, data: bytes) -> Reply:
         """Queue a request and wait for its reply, at most `limits.wait` seconds."""
@@ -415,7 +423,7 @@ class Desk:
                     self._fail(error, [])
                     return
                 if closed:
-                    log("closed without late clients", exchange=seen + 1, late=late)
+                    self._log("closed without late clients", exchange=seen + 1, late=late)
 
     def _open_exchange(self) -> tuple[int, int]:
         """In the writer's thread: the last exchange, and how many are late for the next one."""
@@ -429,7 +437,7 @@ class Desk:
             self._take, requests, exchanges
         )
         for event, facts in news:
-            log(event, **facts)
+            self._log(event, **facts)
             if event == "exchange":
                 self.exchanged = time.time()
         self._note(*state)
@@ -503,7 +511,7 @@ class Desk:
     def _fail(self, error: BaseException, batch: list[_Request]) -> None:
         """A batch could not be taken: nothing is known to be written, so take nothing more."""
         self.fatal = error
-        log_error("the study cannot go on; start the server again", error)
+        log_error("the study cannot go on; start the server again", error, **self._facts)
         rest = [request for lane in self._lanes.values() for request in lane]
         self._lanes.clear()
         self._queued.clear()
