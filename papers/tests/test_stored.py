@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
+from hedgerow.core import registry
+from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records import provenance
 from hedgerow_papers import stored
 from support.command import Command
@@ -55,10 +57,15 @@ def test_a_run_that_fails_is_not_stored(
 
 
 def test_without_the_papers_the_commands_say_what_to_install(
-    hedgerow: Command, monkeypatch: pytest.MonkeyPatch
+    hedgerow: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(EXPERIMENTS, "_installed", set(BUILT_IN))
-    monkeypatch.setattr(EXPERIMENTS, "_things", {})
+    study = tmp_path / "hospitals.toml"
+    study.write_text('environment.name = "hospitals"\n[[algorithms]]\nname = "walk_meta"\n')
+    monkeypatch.setattr(registry, "installed_plugins", tuple)
+    for kind in (EXPERIMENTS, ENVIRONMENTS):
+        own = {name: kind[name] for name in kind.built_in}
+        monkeypatch.setattr(kind, "_installed", set(own))
+        monkeypatch.setattr(kind, "_things", own)
     answer = hedgerow("reproduce", "gao2024-figure2")
     assert answer.code == 2
     assert "Unknown experiment 'gao2024-figure2'. The experiments of the papers are" in answer.err
@@ -67,6 +74,10 @@ def test_without_the_papers_the_commands_say_what_to_install(
             hedgerow(*command).err.split()
         )
     assert "pip install ./papers" in hedgerow("list").out
+    for command in ("run", "launch"):
+        answer = hedgerow(command, str(study))
+        assert answer.code == 2
+        assert "The environments of the papers are not installed: run `pip i" in answer.err
 
 
 def test_with_the_papers_nothing_is_to_install(hedgerow: Command) -> None:

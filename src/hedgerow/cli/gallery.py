@@ -14,7 +14,7 @@ from hedgerow.cli.output import ERR, print_json, progress_bar, say, write_page
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.gallery import Exhibit, exhibits
 from hedgerow.experiments.gallery_page import MARK, duration, html, state
-from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.storage.place import check_writable
 
@@ -51,7 +51,7 @@ def gallery(
     prepare(plugin, data, workers)
     page = out / PAGE
     _check(page)
-    if (missing := what_to_install()) is not None:
+    if (missing := EXPERIMENTS.what_to_install()) is not None:
         ERR.print(missing, markup=False)
     options = [
         *(part for path in plugin or [] for part in ("--plugin", path)),

@@ -18,7 +18,7 @@ from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import nearest
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
+from hedgerow.experiments.registry import EXPERIMENTS
 
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
@@ -97,7 +97,7 @@ def _show_short() -> None:
             else:
                 print_indented(f"{heading}: {', '.join(names)}", hanging=2)
         OUT.print()
-    if (missing := what_to_install()) is not None:
+    if (missing := EXPERIMENTS.what_to_install()) is not None:
         print_indented(missing, indent=0)
     print_indented(
         "Details: `hedgerow list algorithms`, `hedgerow list NAME`. "

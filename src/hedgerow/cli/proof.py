@@ -63,7 +63,8 @@ def _texts(name: str) -> list[str]:
             return cited
         raise InvalidValue(f"{stem} cites no proof because it guarantees nothing.")
     if stem not in known:
-        raise InvalidValue(f"Unknown proof {stem!r}; {nearest(stem, {*known, *ALGORITHMS})}")
+        text = f"Unknown proof {stem!r}; {nearest(stem, {*known, *ALGORITHMS})}"
+        raise InvalidValue(" ".join(filter(None, (text, ALGORITHMS.what_to_install()))))
     try:
         return [proofs.read(stem, anchor or None)]
     except KeyError:

@@ -18,7 +18,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream, digits
 from hedgerow.experiments.experiment import Check, Experiment, claim_words
 from hedgerow.experiments.pictures import pictures
-from hedgerow.experiments.registry import EXPERIMENTS, what_to_install
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome, Sent
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 from hedgerow.experiments.side_by_side import side_by_side
@@ -66,7 +66,7 @@ def reproduce(
     if bool(ids) == all_:
         raise InvalidValue("Give either experiment IDs or --all. `hedgerow list` shows the IDs.")
     names = list(EXPERIMENTS) if all_ else list(ids or [])
-    if (missing := what_to_install()) is not None:
+    if (missing := EXPERIMENTS.what_to_install()) is not None:
         unknown = [name for name in names if name not in EXPERIMENTS]
         if unknown:
             raise InvalidValue(f"Unknown experiment {unknown[0]!r}. {missing}")

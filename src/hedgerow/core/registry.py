@@ -98,9 +98,8 @@ class Registry(Generic[Thing]):
         self._find_plugins()
         if name not in self._things:
             hint = nearest(name, self._things)
-            raise InvalidValue(
-                f"Unknown {self.kind} {name!r}; {hint} Load your own with --plugin FILE.py."
-            )
+            text = f"Unknown {self.kind} {name!r}; {hint} Load your own with --plugin FILE.py."
+            raise InvalidValue(" ".join(filter(None, (text, self.what_to_install()))))
         thing = self._things[name]
         if isinstance(thing, _Reference):
             thing = self._things[name] = self._checked(name, thing.load())
@@ -122,6 +121,15 @@ class Registry(Generic[Thing]):
         self._find_plugins()
         return sorted(self._installed)
 
+    def what_to_install(self) -> str | None:
+        """A sentence for users without those of the papers, a plugin; None for others."""
+        if PAPERS in installed_plugins():
+            return None
+        return (
+            f"The {self.kind}s of the papers are not installed: run `pip install ./papers` in a "
+            "checkout of Hedgerow."
+        )
+
     def name_of(self, thing: object) -> str:
         """Return the registered name of a thing, or of the class of an object."""
         self._find_plugins()
@@ -134,6 +142,7 @@ class Registry(Generic[Thing]):
         )
 
 
+PAPERS = "hedgerow_papers"
 PLUGIN = "hedgerow_plugin_"  # then the name of the file, and a hash of its path
 _loaded: list[str] = []
 
