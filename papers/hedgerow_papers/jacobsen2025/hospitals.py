@@ -324,7 +324,7 @@ def _rows(path: Path, game: Hospitals) -> dict[str, np.ndarray]:
     for at, day in enumerate(days):
         if day is None:
             line = int(lines[(inverse == at).argmax()])
-            raise _broken(path, line, WEEK, "to be a day such as 2020-08-09")
+            raise _broken(path, line, f"Expected {WEEK} to be a day such as 2020-08-09.")
     when = np.array([day.toordinal() for day in days if day is not None])[inverse]
     first, last = (_day(text) for text in (game.first, game.last))
     assert first is not None
@@ -340,7 +340,7 @@ def _rows(path: Path, game: Hospitals) -> dict[str, np.ndarray]:
         found[name] = _numbers(table[name][mine][inside], lines[inside], name, path)
     if (found[HOSPITAL] == "").any():
         line = int(lines[inside][(found[HOSPITAL] == "").argmax()])
-        raise _broken(path, line, HOSPITAL, "to name a hospital")
+        raise _broken(path, line, f"Expected {HOSPITAL} to name a hospital.")
     return found
 
 
@@ -352,13 +352,13 @@ def _numbers(texts: np.ndarray, lines: np.ndarray, name: str, path: Path) -> Arr
     except ValueError:
         for text, line in zip(texts.tolist(), lines.tolist(), strict=True):
             if not _is_number(text.strip().replace(",", "") or "nan"):
-                raise _broken(path, line, name, "to be a number") from None
+                raise _broken(path, line, f"Expected {name} to be a number.") from None
         raise
     wrong = ((values < 0) & (values != SUPPRESSED)) | np.isinf(values)
     if wrong.any():
         at = int(wrong.argmax())
-        rule = ">= 0, or -999999 where it is suppressed"
-        raise _broken(path, int(lines[at]), name, rule)
+        text = f"Expected {name} >= 0, or -999999 where it is suppressed."
+        raise _broken(path, int(lines[at]), text)
     return values
 
 
@@ -370,8 +370,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _broken(path: Path, line: int, name: str, rule: str) -> InvalidValue:
-    return InvalidValue(f"{path}, line {line}: Expected {name} {rule}.")
+def _broken(path: Path, line: int, text: str) -> InvalidValue:
+    return InvalidValue(f"{path}, line {line}: {text}")
 
 
 def _day(text: Any) -> date | None:

@@ -400,16 +400,18 @@ class Algorithm:
             moved = self.certificate.entered or self.setting.horizon or MOST_MOVED
             scale = mechanism.noise_scale()
             limits = mechanism.exact_scales(self.setting.experts, moved)
-            if scale is not None and not limits[0] <= scale <= limits[1]:
-                least, most = limits
-                rule = (
-                    f"at least {least:g}; choose a smaller"
-                    if scale < least
-                    else (f"at most {most:g}; choose a larger")
-                )
+            if scale is None:
+                continue
+            needs = f"{self.name} needs noise of scale {scale:g} ({mechanism.purpose})"
+            if not scale >= limits[0]:
                 raise Unsupported(
-                    f"{self.name} needs noise of scale {scale:g} ({mechanism.purpose}), and secure "
-                    f"noise has a scale of {rule} budget."
+                    f"{needs}, and secure noise has a scale of at least {limits[0]:g}; choose a "
+                    "smaller budget."
+                )
+            if scale > limits[1]:
+                raise Unsupported(
+                    f"{needs}, and secure noise has a scale of at most {limits[1]:g}; choose a "
+                    "larger budget."
                 )
 
     def in_game(self, traits: Traits) -> Algorithm:

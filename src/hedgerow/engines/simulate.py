@@ -304,13 +304,16 @@ def _advance_together(games: Sequence[_Game], players: list[int], blocks: list[B
 
 def _check_summed(alone: bool, block_rounds: int | None, fused: bool) -> None:
     """Refuse what the engine "summed" cannot do: it draws no single losses."""
-    for holds, rule in (
-        (not alone, "clients cannot be alone"),
-        (block_rounds is None, "block_rounds must be None"),
-        (fused, "fused must be True"),
-    ):
-        if not holds:
-            raise InvalidValue(f"The engine 'summed' draws only sums of losses, so {rule}.")
+    if alone:
+        raise InvalidValue(
+            "The engine 'summed' draws only sums of losses, so clients cannot be alone."
+        )
+    if block_rounds is not None:
+        raise InvalidValue(
+            "The engine 'summed' draws only sums of losses, so block_rounds must be None."
+        )
+    if not fused:
+        raise InvalidValue("The engine 'summed' draws only sums of losses, so fused must be True.")
 
 
 def _driver(

@@ -259,8 +259,10 @@ class RunRecord:
             if simulated or any(
                 IDEAL_REALS.name in g.assumes or ENTROPY.name not in g.assumes for g in promises
             ):
-                rule = "for real data, under ENTROPY and not under IDEAL_REALS"
-                raise InvalidValue(f"Expected secure noise only {rule}. This record is different.")
+                raise InvalidValue(
+                    "Expected secure noise only for real data, under ENTROPY and not under "
+                    "IDEAL_REALS. This record is different."
+                )
 
 
 def spec_choices(record: AlgorithmRecord) -> dict[str, Any]:
@@ -280,10 +282,9 @@ def check_format(file: Path, known: str) -> None:
     except ValueError:
         return  # not JSON: the validation that follows says where
     if isinstance(found, dict) and found.get("format") != known:
-        rule = f"to be {known!r}, which hedgerow {__version__} reads"
         raise InvalidValue(
-            f"Expected format={found.get('format')!r} in {file} {rule}. "
-            "Run it again, or use the version that wrote it."
+            f"Expected format={found.get('format')!r} in {file} to be {known!r}, which hedgerow "
+            f"{__version__} reads. Run it again, or use the version that wrote it."
         )
 
 

@@ -303,9 +303,10 @@ class ContinualSum:
 
     def _person(self, who: Who | None) -> str | None:
         """Return the id under which a person is kept; refuse more than was declared."""
-        if (who is not None) != self._ids:
-            rule = "in every round" if self._ids else "in no round"
-            raise InvalidValue(f"Expected who= {rule}: this counter was made with ids={self._ids}.")
+        if who is None and self._ids:
+            raise InvalidValue("This counter was made with ids=True: give who= in every round.")
+        if who is not None and not self._ids:
+            raise InvalidValue("This counter was made with ids=False: give who= in no round.")
         return None if who is None else self._people.check(who, self.round)
 
     def to_bytes(self) -> bytes:

@@ -35,8 +35,11 @@ SEEN = frozenset({Channel.BROADCASTS, Channel.TIMING})
 
 def declared(person: Person) -> Assumption:
     """The assumption that nobody is added more often or at a shorter distance than declared."""
-    rule = f"nobody is added more than {person.records} times, or twice within fewer than"
-    return Assumption("DECLARED_RECORDS", f"{rule} {person.apart} rounds; this is not checked")
+    return Assumption(
+        "DECLARED_RECORDS",
+        f"nobody is added more than {person.records} times, or twice within fewer than "
+        f"{person.apart} rounds; this is not checked",
+    )
 
 
 def sum_certificate(

@@ -264,10 +264,12 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
         by_itself = _truth(row, "alone", f"{where}.")
         entries.append(Entry(str(row.get("label", row["name"])), spec, own, by_itself))
     plain = {k: v for k, v in table.items() if k in ("title", "seeds", "first_seed", "engine")}
-    for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
-        if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
-            rule = "text" if kind is str else "a whole number"
-            raise InvalidValue(f"Expected {key}={plain[key]!r} to be {rule}.")
+    for key, value in plain.items():
+        if key in ("title", "engine") and not isinstance(value, str):
+            raise InvalidValue(f"Expected {key}={value!r} to be text.")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if key in ("seeds", "first_seed") and not whole:
+            raise InvalidValue(f"Expected {key}={value!r} to be a whole number.")
     counts = table.get("comparator_switches", [])
     if not isinstance(counts, list):
         raise InvalidValue(

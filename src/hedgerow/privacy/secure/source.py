@@ -253,10 +253,10 @@ class _View(Noise):
         off = ~(np.abs(units) < 2.0**53) | (units != np.round(units))
         if off.any():
             place = tuple(map(int, np.argwhere(off)[0]))  # the value itself is private
-            rule = f"on {_LATTICE} and below {2.0**53 / UNITS_PER_LOSS:g} in size"
             raise InvalidValue(
-                f"Expected a released value{f' (entry {place})' if place else ''} {rule}. "
-                "Move it there with hedgerow.core.lattice.clip_to_lattice."
+                f"Expected a released value{f' (entry {place})' if place else ''} on {_LATTICE} "
+                f"and below {2.0**53 / UNITS_PER_LOSS:g} in size. Move it there with "
+                "hedgerow.core.lattice.clip_to_lattice."
             )
         return value
 
