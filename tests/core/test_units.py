@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from hedgerow.core.errors import HedgerowError, Unsupported
 from hedgerow.core.record import LOSS_VECTOR, gain_vector
 from hedgerow.core.unit_order import covers, steps
 from hedgerow.core.unit_text import parse_unit
-from hedgerow.core.units import ANY_RECORD, Client, Event, Part, Person, Unit, Window
+from hedgerow.core.units import ANY_RECORD, Client, Event, Example, Part, Person, Unit, Window
 from hedgerow.core.validate import parameters
 from hedgerow.studies.config import from_table, to_table
 
@@ -73,6 +74,26 @@ def test_steps_against_all_changes(unit: Unit) -> None:
         for _ in range(count):
             reached = {cells | more for cells in reached for more in largest(unit)}
         assert all(any(cells <= more for more in reached) for cells in largest(other)), other
+
+
+HELD = [one for one in PERSONS if (one.records or 9) <= -(-ROUNDS // one.apart) * one.clients]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("unit", [*UNITS[:6], *HELD], ids=lambda unit: unit.text())
+def test_records_in_batches_against_all_changes(unit: Unit, every: int) -> None:
+    """Noise of running sums is made for this pattern, wherever the first batch ends."""
+    setting = hr.Setting(CLIENTS, 2, ROUNDS)
+    records, together, apart = unit.pattern(setting, every)
+    for cells, first in product(changes(unit), range(every)):
+        found = Counter((at + first) // every for _, at in cells)
+        batches = sorted(found)
+        assert len(cells) <= records
+        assert max(found.values()) <= together
+        assert all(after - before >= apart for before, after in pairwise(batches)), cells
+    if isinstance(unit, Person) and unit.clients == 1 and unit.records is not None:
+        example = Example(unit.records, unit.apart)
+        assert example.pattern(setting, every) == (records, together, apart)
 
 
 @cache
