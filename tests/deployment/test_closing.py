@@ -335,6 +335,13 @@ def test_records_that_are_kept_apart_are_waited_for(name: str, unit: str) -> Non
             built.closed_by(rule)
 
 
+@pytest.mark.parametrize("name", ["phased_selection", "walk_leader", "walk_meta"])
+def test_late_shares_enter_no_other_exchange(name: str) -> None:
+    """A helper opens seeds for one exchange each, and does not remember which uploads it opened."""
+    built = ALGORITHMS[name](trust="distributed").build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
+    assert built.uploads.closing == {"wait", "drop"}
+
+
 def test_the_certificate_says_that_answers_are_public() -> None:
     plain = hr.ProvenSparseVector().build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
     closed = plain.closed_by("fold")
