@@ -338,7 +338,9 @@ def test_records_that_are_kept_apart_are_waited_for(name: str, unit: str) -> Non
 @pytest.mark.parametrize("name", ["phased_selection", "walk_leader", "walk_meta"])
 def test_late_shares_enter_no_other_exchange(name: str) -> None:
     """A helper opens seeds for one exchange each, and does not remember which uploads it opened."""
-    built = ALGORITHMS[name](trust="distributed").build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
+    built = ALGORITHMS[name](trust="distributed", delta=1e-6).build(
+        hr.Setting(CLIENTS, EXPERTS, ROUNDS)
+    )
     assert built.uploads.closing == {"wait", "drop"}
 
 
