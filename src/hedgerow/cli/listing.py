@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "drawn": "drawn at random",
         "hard": "with lower bounds",
         "wrappers": "around another environment",
+        "hedgerow_papers": "games of the papers",
     },
     "experiments": {
         "asi2023": "Asi et al. 2023",

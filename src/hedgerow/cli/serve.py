@@ -62,11 +62,13 @@ def serve(
 
     Example: hedgerow serve study.toml
 
-    The file has a title and four tables; `hedgerow examples` writes serve.toml, an example:
+    The file has a title and tables; `hedgerow examples` writes serve.toml, an example:
 
     `algorithm`, such as name = "sparse_vector", epsilon = 1.0.
 
     `setting`, such as experts = 20, horizon = 365.
+
+    `file`, optional: what each client's own file has, for `hedgerow client run --csv`.
 
     `clients`, with the line that `hedgerow client init` prints at each client.
 
