@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
-from math import isfinite
+from math import exp, isfinite
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -332,3 +333,15 @@ def test_clipping_changes_no_vector_that_is_short_enough_and_no_direction() -> N
     ):
         with pytest.raises(InvalidValue, match="Expected"):
             clip_to_lattice(bad, bound, norm)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 3.0, 7.3, 19.99, 20.0, 60.0])
+def test_plain_words_promise_no_more_than_the_certificate(epsilon: float) -> None:
+    """The number of times is rounded up, and a budget too large to help is called that."""
+    built = hr.PhasedSelection(epsilon=epsilon, trust="local").build(hr.Setting(2, 3, 50))
+    words = built.certificate.server.plain_words()
+    if epsilon < 20:
+        (times,) = re.findall(r"makes nothing that it sees more than (\S+) times likelier", words)
+        assert exp(epsilon) <= float(times) <= 1.01 * exp(epsilon)
+    else:
+        assert "may make what it sees more than a hundred million times likelier" in words

@@ -11,6 +11,7 @@ from typing import Literal
 from hedgerow import proofs
 from hedgerow.core.mechanism import Mechanism, NoGuarantee, PrivacyCurve
 from hedgerow.core.record import LOSS_VECTOR, Record
+from hedgerow.core.rounding import rounded_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Unit
 
@@ -41,6 +42,7 @@ WHO = {
     Observer.PEER: "Another client",
     Observer.PUBLIC: "The public",
 }
+MUCH = 20.0  # from this epsilon on, plain words give no number: e^20 is more than a hundred million
 
 
 class Channel(Enum):
@@ -229,8 +231,13 @@ class Guarantee:
         if not self.protects:
             return f"{who}: {self.curve.words()}."
         epsilon, delta = self.curve.stated()
-        times = f"{exp(epsilon):.3g}" if epsilon < 20 else "a hundred million"
-        but = f", except with probability {delta:g}" if delta else ""
+        if epsilon >= MUCH:
+            return (
+                f"{who}: changing {self.unit.words()} may make what it sees more than a hundred "
+                f"million times likelier ({self.curve.words()})."
+            )
+        times = rounded_up(exp(epsilon), 3)
+        but = f", except with probability {rounded_up(delta)}" if delta else ""
         return (
             f"{who}: changing {self.unit.words()} makes nothing that it sees more than {times} "
             f"times likelier{but} ({self.curve.words()})."
