@@ -1,4 +1,4 @@
-"""Pieces of HTML. Text is escaped here and nowhere else; a `Html` is already escaped."""
+"""Pieces of HTML for live pages. Every piece escapes its text; a `Html` is already escaped."""
 
 from __future__ import annotations
 
