@@ -613,8 +613,11 @@ def _play(learner: ClientLearner, csv: Path, every: float | None, through: str |
     file = OwnFile(csv, learner.client.manifest, through)
     for note in file.notes:
         aside(f"note: {note}")
-    if not play_file(learner, file, _print_now, every):
-        aside(f"no more rows; start again from round {learner.round}")
+    if play_file(learner, file, _print_now, every):
+        aside("the study is over: its last round was played")
+    else:
+        awaited = file.form.name_of(learner.round)
+        aside(f"no more rows; run this again when the row of {awaited} is complete")
 
 
 def _print_now(line: str) -> None:

@@ -159,6 +159,8 @@ def _now(public: Mapping[str, Any]) -> Html:
         bar = element("progress", value=done, max=horizon, aria_label="rounds")
         rounds = joined(f"{done} of {horizon}", bar)
     following, left = public["next_upload_after_rounds"], public["switches_left"]
+    shown = public.get("followed") or public.get("weights")  # above, by name
+    kind = "Played now" if public["play"] == "a point" else "Expert followed"
     return terms(
         [
             ("Rounds played" if public["over"] else "Rounds before the latest exchange", rounds),
@@ -174,7 +176,7 @@ def _now(public: Mapping[str, Any]) -> Html:
                     ),
                 ),
             ),
-            *([] if public.get("followed") else [("Expert followed", _play(public["play"]))]),
+            *([] if shown else [(kind, _play(public["play"]))]),
             *([] if left is None else [("Switches left", left)]),
             ("If a client is silent", rule_of(public["closing"]).words),
         ]
