@@ -2,7 +2,8 @@
 
 A notebook has the text and the code of its page, and no outputs: what it prints is what the page
 shows, which `tools/documents.py` keeps current. Every block of a page runs alone, so the notebook
-runs, too. Links point to the pages.
+runs, too. A notebook is downloaded alone, so links to other pages are left out as links, and
+pictures too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ OUTPUT = re.compile(r"<!-- run:python[^>]*-->\n.*?<!-- end -->\n", re.DOTALL)
 LEFT_OUT = re.compile(
     r"^(```\{.*?^```|:::\{.*?^:::|<!-- [^>]+ -->)\n", re.DOTALL | re.MULTILINE
 )
+PICTURE = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n", re.MULTILINE)
+NEAR = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")  # a link to a page, or to a part of this one
 TUTORIALS = (
     *("quickstart", "combine", "flusight", "units", "choose", "your_data", "games"),
     *("running_sums", "learning", "hospitals"),
@@ -31,7 +34,7 @@ def cells(text: str) -> list[dict[str, Any]]:
     """
     made: list[dict[str, Any]] = []
     for place, part in enumerate(BLOCK.split(OUTPUT.sub("", text))):
-        kept = part.strip("\n") if place % 2 else LEFT_OUT.sub("", f"{part}\n").strip()
+        kept = part.strip("\n") if place % 2 else _alone(part)
         if not kept:
             continue
         source = kept.splitlines(keepends=True)
@@ -41,6 +44,15 @@ def cells(text: str) -> list[dict[str, Any]]:
         else:
             made.append({"cell_type": "markdown", **cell})
     return made
+
+
+def _alone(text: str) -> str:
+    """The text without what needs the other files of the documentation.
+
+    >>> _alone("See [Deploy](deploy.md).\\n\\n![A picture](demo.png)\\n\\nAnd <https://a.b>.")
+    'See Deploy.\\n\\n\\nAnd <https://a.b>.'
+    """
+    return NEAR.sub(r"\1", PICTURE.sub("", LEFT_OUT.sub("", f"{text}\n"))).strip()
 
 
 def notebook(text: str) -> str:
