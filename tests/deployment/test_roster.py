@@ -189,6 +189,32 @@ def test_a_client_that_was_taken_out_may_show_that_the_server_is_old(
     study.close()
 
 
+def test_a_client_may_show_that_the_server_is_older_than_its_seat(
+    place: Path, built_once: None
+) -> None:
+    """The restored server does not know its key; the seal that it shows is the server's own."""
+    study = made(place, faults=Faults())
+    losses = drawn()
+    while study.running_server().exchange < 2:
+        for client in (0, 1, 2):
+            study._step(client, losses)
+    study.kill("server")
+    backup, anchor = study._imaged("server"), study.anchor.read_bytes()
+    study.change(NEW, study.account(NEW).public_key)
+    while study.running_server().exchange < 3 or study.learner(NEW).client.exchange < 3:
+        for client in (0, 1, 2, NEW):
+            study._step(client, losses)
+    study.learner(NEW).client._flush()
+    study.restore("server", backup)
+    study.anchor.write_bytes(anchor)
+    assert not study.running_server().old
+    study.kill(NEW)
+    with pytest.raises(Refused, match="older than what this client has seen"):
+        study.learner(NEW).client.advance()
+    assert study.running_server().old
+    study.close()
+
+
 def test_what_may_not_change(place: Path, built_once: None) -> None:
     study = made(place, faults=Faults())
     server, manifest = study.running_server(), study.manifest

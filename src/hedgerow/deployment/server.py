@@ -329,6 +329,9 @@ class StudyServer(ServerLedger):
         client = message.client
         keys = self.roster.keys
         if client >= len(keys) or not wire.signed(data, self.study, keys[client]):
+            given = client < len(keys) and not self.manifest.roster[self.manifest.clients[client]]
+            if isinstance(message, wire.Hello) and given:
+                self._compare(message)  # an old ledger may not know to whom it gave the seat
             refuse(Code.SIGNATURE, "The message is not signed by a client of this study.")
         if client in self.roster.out and not isinstance(message, wire.Hello):
             refuse(Code.OUT, "The operator of the server has taken this client out of the study.")
@@ -359,12 +362,7 @@ class StudyServer(ServerLedger):
         client = message.client
         if message.boot != self._boot:
             refuse(Code.HELLO, "The server has started again. Say hello to it.")
-        if message.exchange >= 0:
-            seen = self._answer(message.exchange)
-            if seen is None or wire.seal_of(seen.message) != message.seal:
-                self._other_answer(message)
-        elif message.seal != wire.UNSEALED:
-            refuse(Code.FORM, "The hello contradicts itself.")
+        self._compare(message)
         known = self._database.one("SELECT count, head FROM head WHERE client = ?", (client,))
         if known is not None and (
             message.count < known[0]
@@ -384,6 +382,15 @@ class StudyServer(ServerLedger):
         self._tell("hello", client, exchange=message.exchange, entries=message.count)
         self._close_if_complete()
         return reply
+
+    def _compare(self, message: wire.Hello) -> None:
+        """Refuse a hello that names an answer which is not in this ledger."""
+        if message.exchange >= 0:
+            seen = self._answer(message.exchange)
+            if seen is None or wire.seal_of(seen.message) != message.seal:
+                self._other_answer(message)
+        elif message.seal != wire.UNSEALED:
+            refuse(Code.FORM, "The hello contradicts itself.")
 
     def _welcome(self, client: int, nonce: bytes) -> bytes:
         row = self._database.one(
