@@ -16,6 +16,7 @@ import pytest
 
 from hedgerow.deployment.http_server import listen
 from support.paths import ROOT
+from support.waiting import PATIENCE
 
 PAGE = ROOT / "docs" / "deploy.md"
 SHOWN_HOME = "~/.local/share/hedgerow/client"
@@ -69,7 +70,7 @@ class Parties:
         )
         assert started.stdout is not None
         if " serve " not in command:
-            printed, _ = started.communicate(timeout=120)
+            printed, _ = started.communicate(timeout=PATIENCE)
             assert started.returncode == 0, printed
         else:
             self.server, printed = started, ""
@@ -94,7 +95,7 @@ class Parties:
     def stop(self) -> None:
         if self.server is not None:
             self.server.send_signal(signal.SIGTERM)
-            assert self.server.wait(30) == 0
+            assert self.server.wait(PATIENCE) == 0
             assert self.server.stdout is not None
             self.server.stdout.close()
 

@@ -18,6 +18,7 @@ import pytest
 from hedgerow.deployment.http_server import listen
 from hedgerow.deployment.server import StudyServer
 from support.paths import EXAMPLES
+from support.waiting import PATIENCE
 
 ROUNDS = 6
 
@@ -43,7 +44,7 @@ def service(home: Path, name: str) -> subprocess.Popen[bytes]:
 
 
 def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         return answer.read().decode()
 
 
@@ -82,12 +83,12 @@ def test_the_example_service_plays_a_study(tmp_path: Path) -> None:
         while "hedgerow_waiting 1" not in read(f"{found['url']}/metrics"):
             time.sleep(0.1)
         os.killpg(first.pid, signal.SIGKILL)  # while its client waits for the other one
-        first.wait(30)
+        first.wait(PATIENCE)
         both = [service(home, name) for name in names]
         started += both
-        assert [one.wait(120) for one in both] == [0, 0]
+        assert [one.wait(PATIENCE) for one in both] == [0, 0]
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE) == 0
     finally:
         for one in started:
             if one.poll() is None:
