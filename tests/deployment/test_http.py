@@ -58,7 +58,7 @@ def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path)
         assert set(asked) == {f"CONNECT {one.host}"}
         with pytest.raises(Unreachable, match=r"not trusted.*--ca FILE"):
             HttpLink(Route(url, proxy=""), 600.0).call(b"M")  # at once: waiting does not help
-        with pytest.raises(Unreachable, match=r"Cannot reach|TLS with"):
+        with pytest.raises(Unreachable, match=r"(Cannot reach|TLS with).* give --certificate FILE"):
             HttpLink(Route(url, files["ca"], proxy=""), 0.0).call(b"M")
         with pytest.raises(Unreachable, match=r"407.*--proxy"):
             HttpLink(Route(url, files["ca"], proxy=proxy, **own), 0.0).call(b"M")

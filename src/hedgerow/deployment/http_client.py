@@ -440,4 +440,7 @@ def _advice(error: Exception | None, route: Route) -> str:
         return "Ask for permission to reach this host, or give another --proxy."
     if route.through() is not None:
         return "The call went through a proxy: check it, the address, and the server."
+    hung_up = isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError)
+    if hung_up and route.url.startswith("https:") and route.certificate is None:
+        return "The server may ask for a client certificate: give --certificate FILE."
     return "Check the address, and that `hedgerow serve` runs there."
