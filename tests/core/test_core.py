@@ -345,3 +345,9 @@ def test_plain_words_promise_no_more_than_the_certificate(epsilon: float) -> Non
         assert exp(epsilon) <= float(times) <= 1.01 * exp(epsilon)
     else:
         assert "may make what it sees more than a hundred million times likelier" in words
+
+
+def test_plain_words_add_delta() -> None:
+    """It is not the probability that epsilon is exceeded, which may be larger."""
+    words = hr.RunningLeader(delta=1e-6).build(hr.Setting(2, 3, 50)).certificate.peer.plain_words()
+    assert "2.72 times likelier, plus a probability of 1e-6 (" in words

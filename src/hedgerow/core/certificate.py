@@ -237,10 +237,10 @@ class Guarantee:
                 f"million times likelier ({self.curve.words()})."
             )
         times = rounded_up(exp(epsilon), 3)
-        but = f", except with probability {rounded_up(delta)}" if delta else ""
+        more = f", plus a probability of {rounded_up(delta)}" if delta else ""
         return (
             f"{who}: changing {self.unit.words()} makes nothing that it sees more than {times} "
-            f"times likelier{but} ({self.curve.words()})."
+            f"times likelier{more} ({self.curve.words()})."
         )
 
     @property
