@@ -165,6 +165,11 @@ def _own(
     columns: dict[str, Any] = {"round": round_, "client": client, "missing": "absent"}
     if target is None and models is not None:
         raise InvalidValue("--models names columns of forecasts: give --target too.")
+    if target is not None and largest_error is None:
+        raise InvalidValue(
+            "--largest-error is missing: the largest error that counts, in the units of the "
+            "target. It is public, so choose it without looking at the data."
+        )
     names = None if models is None else tuple(models.split(","))
     found = (
         Recorded(str(file), **columns)
