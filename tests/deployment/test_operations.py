@@ -224,7 +224,7 @@ def test_a_closed_connection_over_tls_logs_no_error(
 
 
 def test_an_expired_certificate_is_refused_at_the_start_and_named_at_a_client(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = make_certificates(tmp_path)
     tls = Tls(files["expired"], files["expired_key"])
@@ -234,6 +234,9 @@ def test_an_expired_certificate_is_refused_at_the_start_and_named_at_a_client(
         link = HttpLink(Route(f"https://{one.host}", files["ca"], proxy=""), 600.0)
         with pytest.raises(Unreachable, match=r"has expired, or the clock.* Ask the operator"):
             link.call(b"M")
+    said = [name for name, _ in events(caplog)]
+    assert "the certificate has expired" in said
+    assert "the certificate expires soon" not in said
 
 
 def test_a_renewed_certificate_is_taken_without_a_restart(

@@ -258,13 +258,15 @@ class OrderlyServer(uvicorn.Server):
         return None if found is None else found.isoformat()
 
     async def _watch(self) -> None:
-        """Warn of the end of the certificate, once a day."""
-        one = next(iter(self._desks.values()))
+        """Warn of the end of the certificate, once a day and when it comes."""
+        one, day = next(iter(self._desks.values())), 24 * 3600
         while one.expires is not None:
-            days = (one.expires - datetime.now(UTC)).days
-            if days < WARNED:
-                log("the certificate expires soon", logging.WARNING, days=days)
-            await asyncio.sleep(24 * 3600)
+            left = one.expires - datetime.now(UTC)
+            if left.days < 0:
+                log("the certificate has expired", logging.ERROR, expires=one.expires.isoformat())
+            elif left.days < WARNED:
+                log("the certificate expires soon", logging.WARNING, days=left.days)
+            await asyncio.sleep(min(day, left.total_seconds() + 1) if left.days >= 0 else day)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
