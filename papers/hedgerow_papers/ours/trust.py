@@ -128,9 +128,16 @@ def judge(done: Studies) -> Verdict:
         checks.append(Check(f"{task}/m={most}/regret, local over distributed", gain, ">=", MORE))
     columns = ("task", "clients", *TRUSTS)
     table = TextTable("regret of each client", columns, tuple(rows))
-    worst = max((float(r[3]) / float(r[2]) for r in rows if r[0] in SAME), default=0.0)
+    worst = {
+        task: max(
+            _cost(done, task, TRUSTS[1], m).mean / _cost(done, task, TRUSTS[0], m).mean
+            for m in _clients(done, task)
+        )
+        for task in done
+    }
+    factors = ", ".join(f"{factor:.2f} ({task})" for task, factor in worst.items())
     quick = " (quick)" if is_quick(done, studies) else ""
-    note = f"distributed trust costs up to {worst:.2f} times the regret of central trust{quick}"
+    note = f"largest regret with distributed trust over that with central: {factors}{quick}"
     return Verdict(None, tuple(checks), note, (table,))
 
 
