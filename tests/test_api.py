@@ -28,7 +28,7 @@ def exported() -> dict[str, Any]:
     found = {f"hedgerow.{name}": getattr(hedgerow, name) for name in names}
     found |= {
         f"hedgerow.privacy.{name}": getattr(hedgerow.privacy, name)
-        for name in hedgerow.privacy.__all__
+        for name in dir(hedgerow.privacy)
     }
     return {
         name: thing
