@@ -163,7 +163,7 @@ class ConsensusColumns(Columns):
     >>> environment = hr.ConsensusColumns(experts=8, horizon=3)
     >>> block, _ = environment.block(environment.start(0), 1, None)
     >>> environment.columns, block.losses[0, 0]  # one guess of each pair is right
-    (4, array([0., 1., 1., 0., 0., 1., 0., 1.]))
+    (4, array([1., 0., 1., 0., 0., 1., 0., 1.]))
 
     References
     ----------
