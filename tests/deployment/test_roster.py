@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -163,23 +163,31 @@ def test_an_exchange_needs_those_who_take_part(place: Path, built_once: None) ->
     study.close()
 
 
-def test_a_client_that_was_taken_out_may_show_that_the_server_is_old(
-    place: Path, built_once: None
+def restored_behind(
+    study: Changing, witness: int, between: Callable[[], Any] = lambda: None
 ) -> None:
-    """It alone has seen the last answer that a restored server lacks, ledger and anchor alike."""
-    study = made(place, faults=Faults())
+    """Restore the server's ledger and anchor of two exchanges after the witness has seen three."""
     losses = drawn()
     while study.running_server().exchange < 2:
         for client in (0, 1, 2):
             study._step(client, losses)
     study.kill("server")
     backup, anchor = study._imaged("server"), study.anchor.read_bytes()
-    while study.running_server().exchange < 3 or study.learner(LEAVER).client.exchange < 3:
-        for client in (0, 1, 2):
+    between()
+    while study.running_server().exchange < 3 or study.learner(witness).client.exchange < 3:
+        for client in dict.fromkeys((0, 1, 2, witness)):
             study._step(client, losses)
-    study.learner(LEAVER).client._flush()
+    study.learner(witness).client._flush()
     study.restore("server", backup)
     study.anchor.write_bytes(anchor)
+
+
+def test_a_client_that_was_taken_out_may_show_that_the_server_is_old(
+    place: Path, built_once: None
+) -> None:
+    """It alone has seen the last answer that a restored server lacks, ledger and anchor alike."""
+    study = made(place, faults=Faults())
+    restored_behind(study, LEAVER)
     study.change(LEAVER, OUT)
     study.kill(LEAVER)
     study.learner(LEAVER).client.advance()  # it learns to which process of the server it speaks
@@ -194,19 +202,7 @@ def test_a_client_may_show_that_the_server_is_older_than_its_seat(
 ) -> None:
     """The restored server does not know its key; the seal that it shows is the server's own."""
     study = made(place, faults=Faults())
-    losses = drawn()
-    while study.running_server().exchange < 2:
-        for client in (0, 1, 2):
-            study._step(client, losses)
-    study.kill("server")
-    backup, anchor = study._imaged("server"), study.anchor.read_bytes()
-    study.change(NEW, study.account(NEW).public_key)
-    while study.running_server().exchange < 3 or study.learner(NEW).client.exchange < 3:
-        for client in (0, 1, 2, NEW):
-            study._step(client, losses)
-    study.learner(NEW).client._flush()
-    study.restore("server", backup)
-    study.anchor.write_bytes(anchor)
+    restored_behind(study, NEW, lambda: study.change(NEW, study.account(NEW).public_key))
     assert not study.running_server().old
     study.kill(NEW)
     with pytest.raises(Refused, match="older than what this client has seen"):
