@@ -18,16 +18,15 @@ import pytest
 
 import hedgerow
 from hedgerow.algorithms.registry import ALGORITHMS, variants
-from hedgerow.core.registry import Registry, load_plugin
+from hedgerow.core.registry import EXPERIMENTS, Registry, load_plugin
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.experiment import Check
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.proofs import anchor_of
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
+from hedgerow_papers.experiments.experiment import Check
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.stored import FOLDER, stored
 from support.made_up import made_up
 from support.paths import EXAMPLES, PLUGINS, PROOFS, ROOT

@@ -17,8 +17,8 @@ from hedgerow.core.transcript import Digest
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import Realizable
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow_benchmarks.simulation import memory_rows
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.figure2 import EXPERIMENT
 

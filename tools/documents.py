@@ -32,7 +32,7 @@ from hedgerow.core.errors import HedgerowError
 from hedgerow.core.setting import Setting
 from hedgerow.deployment.manifest import check_deployable
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.experiment import TextTable
+from hedgerow_papers.experiments.experiment import TextTable
 from hedgerow_papers.stored import stored
 
 ROOT = Path(__file__).parent.parent

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from hedgerow.experiments.gallery import exhibits
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
+from hedgerow_papers.experiments.gallery import exhibits
 
 OUT = Path(__file__).parent.parent / "docs" / "gallery"
 WIDTH, COLOURS = 1100, 48

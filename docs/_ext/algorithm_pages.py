@@ -6,7 +6,6 @@ measurements of `choose.json`, and from the experiments in which the algorithm p
 
 from __future__ import annotations
 
-
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,10 +19,10 @@ from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.cli.listing import grouped
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.core.setting import Setting
 from hedgerow.deployment.manifest import check_deployable
 from hedgerow.engines.communication import communication
-from hedgerow.experiments.registry import EXPERIMENTS
 
 SETTING = Setting(clients=10, experts=100, horizon=512)
 AGAINST = {

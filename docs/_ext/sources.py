@@ -16,9 +16,9 @@ from sphinx.application import Sphinx
 
 import hedgerow
 from hedgerow import privacy, proofs
-from hedgerow.experiments.experiment import claim_words
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow_papers.claims import page as claims_page
+from hedgerow_papers.experiments.experiment import claim_words
 from hedgerow_papers.stored import stored
 
 PACKAGE = Path(hedgerow.__file__).parent
@@ -31,7 +31,6 @@ ROOMS = {
     "core": "Certificates, settings, loss families, errors",
     "privacy": "Privacy",
     "audits": "Audits",
-    "experiments": "Experiments",
 }
 GALLERY = Path(__file__).parent.parent / "gallery"
 MOST_CHECKS = 30  # of an experiment that are shown at once

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from hedgerow.experiments.experiment import Holds
+from hedgerow_papers.experiments.experiment import Holds
 
 Verdict = Holds | Literal["not judged"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import bound_words
-from hedgerow.experiments.experiment import Check, Studies
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import StudyConfig
+from hedgerow_papers.experiments.experiment import Check, Studies
+from hedgerow_papers.experiments.pictures import footer
 
 
 def rounds(done: Studies) -> int:

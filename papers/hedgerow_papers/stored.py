@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.version import __version__
 
 FOLDER, FILE, OURS = Path(__file__).parent, "results.json", "ours"

@@ -13,16 +13,16 @@ import pytest
 
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate, welch
-from hedgerow.experiments.experiment import Verdict
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow_papers.asi2023 import figure1, rates, separation, table1
 from hedgerow_papers.asi2023 import pure_approximate as approximate
+from hedgerow_papers.experiments.experiment import Verdict
+from hedgerow_papers.experiments.reproduce import reproduce
 from support.made_up import made_up
 
 Law = Callable[[str, Setting], float]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
-from hedgerow.experiments.experiment import Verdict
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.cesari2026 import horizon
+from hedgerow_papers.experiments.experiment import Verdict
+from hedgerow_papers.experiments.reproduce import reproduce
 from support.made_up import made_up
 
 Curve = Callable[[np.ndarray], np.ndarray]

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 from hedgerow.core.certificate import Proof
-from hedgerow.experiments.experiment import Holds
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow_papers import counterexamples
 from hedgerow_papers.claims import COLUMNS, _cell, page, papers
+from hedgerow_papers.experiments.experiment import Holds
 from hedgerow_papers.stored import stored
 
 CLAIMS = {

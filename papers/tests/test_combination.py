@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.run import run_study
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.ours import combination, combination_losses, personal_play
 from hedgerow_papers.ours.drawn_quantiles import LEVELS, DrawnQuantiles
 from hedgerow_papers.ours.flu_combination import FluCombination

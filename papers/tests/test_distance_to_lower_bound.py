@@ -10,10 +10,10 @@ import pytest
 
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.games import has_experts
-from hedgerow.experiments.experiment import Verdict
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import reproduce
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.studies.config import StudyConfig
+from hedgerow_papers.experiments.experiment import Verdict
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.ours import distance_to_lower_bound as distance
 from support.made_up import made_up
 

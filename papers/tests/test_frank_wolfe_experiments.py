@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.core.setting import Setting
-from hedgerow.experiments.experiment import Verdict
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.experiments.experiment import Verdict
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.gao2024 import figure1 as figure
 from hedgerow_papers.gao2024 import frank_wolfe_speedup as speedup
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts

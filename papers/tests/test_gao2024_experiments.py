@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import coin_regret
-from hedgerow.experiments.experiment import Verdict
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import Verdict
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.gao2024 import communication, figure2, figure6, speedup, table1
 from hedgerow_papers.gao2024 import event_trigger as event
 from hedgerow_papers.gao2024 import lowerbounds as lower

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.ours.heterogeneous_clients import EXPERIMENT, crossing
 from hedgerow_papers.statistics import first_root
 

@@ -16,8 +16,8 @@ from hedgerow.algorithms.walks.reports import Reporter
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import load
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
 from hedgerow_papers.jacobsen2025.hospitals import (
     BEDS,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.jacobsen2025 import figure1 as jacobsen2025_figure1
 from hedgerow_papers.jacobsen2025 import figure2 as jacobsen2025_figure2
 from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1

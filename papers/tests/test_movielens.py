@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.experiments.reproduce import reproduce
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.gao2024.figure6 import EXPERIMENT
 from hedgerow_papers.gao2024.movielens import (
     DERIVED,

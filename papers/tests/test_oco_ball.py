@@ -11,12 +11,12 @@ import pytest
 
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 from hedgerow_papers.asi2023 import oco_ball as experiment
 from hedgerow_papers.asi2023.oco_ball import COVER, TREE, UPDATES, WARM, label
+from hedgerow_papers.experiments.experiment import Check
 from support.made_up import BuiltWhenAsked
 
 

@@ -14,11 +14,11 @@ import hedgerow as hr
 from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.errors import Interrupted
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.experiments.experiment import Experiment, Verdict, spent
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.running_sums.kinds import factorise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
+from hedgerow_papers.experiments.experiment import Experiment, Verdict, spent
+from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.zhang2024 import figure3, figure4
 from hedgerow_papers.zhang2024.mnist import MNIST
 from hedgerow_papers.zhang2024.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step

@@ -52,6 +52,7 @@ from .core.losses import Gains as Gains
 from .core.losses import Linear as Linear
 from .core.model import Model as Model
 from .core.protocol import Algorithm as Algorithm
+from .core.registry import EXPERIMENTS as EXPERIMENTS
 from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
 from .core.units import Client as Client
@@ -97,7 +98,6 @@ from .environments.wrappers.absent import Absent as Absent
 from .environments.wrappers.delayed import Delayed as Delayed
 from .environments.wrappers.sleeping import Sleeping as Sleeping
 from .environments.wrappers.visits import Visits as Visits
-from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise
 from .running_sums.continual_sum import ContinualSum as ContinualSum

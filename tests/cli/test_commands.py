@@ -21,8 +21,8 @@ from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.cli.app import COMMANDS
 from hedgerow.cli.app import load as load_command
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.words.phrases import meanings
 from hedgerow.studies.config import from_table, load

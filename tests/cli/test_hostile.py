@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.cli import gallery, reproduce, run
+from hedgerow.cli import run
 from hedgerow.core.text import one_line, visible
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
+from hedgerow_papers.commands import gallery, reproduce
 from support.command import STUDY, Answer, Command
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m\x00"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from hedgerow.cli import contracts
-from hedgerow.cli.reproduce import selected
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.benchmark import BENCHMARKS, Benchmark, Row
-from hedgerow.experiments.experiment import Check
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow_papers.commands.reproduce import selected
+from hedgerow_papers.experiments.experiment import Check
 from support.command import Answer, Command
 
 EXPERIMENT_FIELDS = {

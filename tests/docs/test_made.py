@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"

@@ -17,8 +17,8 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.proofs import anchor_of
 from hedgerow.studies.choose.candidates import (
     KINDS,

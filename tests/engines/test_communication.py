@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.printed import printed_numbers
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError
@@ -12,7 +13,6 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.communication import Communication, communication
 from hedgerow.engines.simulate import simulate
-from hedgerow.experiments.printed import printed_numbers
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.fed_svt import FedSVT

@@ -16,15 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
 from hedgerow.core.errors import MissingData
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.plots.canvas import COLOURS, plain
 from hedgerow.evaluation.plots.dots import Row, plot_dots
 from hedgerow.evaluation.plots.over_time import Line, plot_regret_over_time
 from hedgerow.evaluation.recorder import RunResult, with_switches
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.pictures import footer, pictures, sibling
-from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.pictures import footer, pictures, sibling
 from hedgerow_papers.lines import plot_regret_against
 from hedgerow_papers.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow_papers.panels import plot_bars

@@ -30,7 +30,7 @@ import hedgerow
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.core.errors import HedgerowError
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.experiments.experiment import Check, Experiment, Verdict
+from hedgerow_papers.experiments.experiment import Check, Experiment, Verdict
 def studies(quick):
     environment = hedgerow.Bernoulli(clients=2, experts=3, horizon=20)
     return {"only": StudyConfig("x", environment, (Entry("u", Uniform()),), seeds=2)}

@@ -19,11 +19,11 @@ from hedgerow.algorithms.walks.forecasters import FORECASTERS
 from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
 from hedgerow.core import registry as plugins
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.deployment import logs
 from hedgerow.environments.recorded.data import CHOSEN
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.benchmark import BENCHMARKS
-from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.studies import run
 from support.command import PLUGIN, STUDY, Answer, Command
 

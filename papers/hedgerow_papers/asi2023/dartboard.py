@@ -10,12 +10,12 @@ from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE
+from hedgerow.algorithms.printed import Printed, printed_regret
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.setting import Setting
-from hedgerow.experiments.printed import Printed, printed_regret
 from hedgerow.privacy.curves import promise
 
 

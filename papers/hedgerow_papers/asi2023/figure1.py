@@ -22,11 +22,18 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, judged
-from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard, printed
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+)
+from hedgerow_papers.experiments.pictures import footer, sibling
 
 DELTA, GAP = 1e-6, 0.3
 ALPHAS = (0.0, 1 / 6, 1 / 3, 1 / 2, 2 / 3)

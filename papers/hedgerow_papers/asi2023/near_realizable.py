@@ -16,7 +16,9 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.potential import AsiPotential
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -24,9 +26,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.asi2023.potential import AsiPotential
+from hedgerow_papers.experiments.pictures import footer
 
 EPSILON, CLIENTS, EXPERTS, HORIZON, MEAN = 1.0, 10, 100, 2048, 0.5
 BEST_LOSSES = (1.0, 5.0, 20.0, 80.0, 200.0, 400.0, 700.0)

@@ -30,7 +30,11 @@ from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
+from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -38,11 +42,7 @@ from hedgerow.experiments.experiment import (
     judged,
     lower_end_of_difference,
 )
-from hedgerow.experiments.pictures import footer, is_quick
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
-from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, is_quick
 from hedgerow_papers.statistics import exponent
 
 CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**11, 8, 1.0

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.algorithms.printed import Printed, printed_numbers, printed_regret
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, current_expert, followed
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import check_interval
@@ -36,7 +37,6 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
-from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.curves import PureDP, Quoted, promise

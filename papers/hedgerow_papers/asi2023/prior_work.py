@@ -20,7 +20,12 @@ from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.printed_leader import AgarwalTreeLeader
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -29,12 +34,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.agarwal2017.printed_leader import AgarwalTreeLeader
-from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
-from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 
 EPSILON, DELTA, HORIZON, EVERY, GAP = 1.0, 1e-6, 8192, 8, 0.3
 EXPERTS = (2, 8, 32, 128, 512)

@@ -35,12 +35,19 @@ from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.hard.columns import ConsensusColumns
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate, welch
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
-from hedgerow.experiments.pictures import BARS, footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.asi2023.sign_estimation import SignEstimation
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    judged,
+    spent,
+)
+from hedgerow_papers.experiments.pictures import BARS, footer, sibling
 from hedgerow_papers.statistics import exponent
 
 EPSILON, DELTA = 0.25, 1e-6

@@ -21,11 +21,18 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
-from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    judged,
+    spent,
+)
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.statistics import Ratio
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3

@@ -39,11 +39,18 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
-from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    judged,
+    spent,
+)
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.statistics import exponent
 
 EPSILON, DELTA, EXPERTS, SMALL = 1.0, 1e-6, 100, 0.1

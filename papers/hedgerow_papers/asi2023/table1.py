@@ -24,7 +24,10 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -33,10 +36,7 @@ from hedgerow.experiments.experiment import (
     judged,
     spent,
 )
-from hedgerow.experiments.pictures import sibling
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import sibling
 from hedgerow_papers.played_tables import bound_checks, draw_table, proven, rounds
 from hedgerow_papers.statistics import Ratio
 

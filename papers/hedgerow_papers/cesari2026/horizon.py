@@ -30,10 +30,10 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.statistics import Ratio
 
 EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5

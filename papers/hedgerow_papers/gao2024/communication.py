@@ -27,6 +27,7 @@ from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.printed import printed_numbers
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -35,7 +36,11 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import digits
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
+from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -44,12 +49,7 @@ from hedgerow.experiments.experiment import (
     judged,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.experiments.printed import printed_numbers
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
-from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.fed_svt import FedSVT

@@ -32,7 +32,11 @@ import numpy as np
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_study
+from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -42,11 +46,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import run_study
-from hedgerow.studies.study import Study
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.gao2024.event_triggered import EventTriggered
 from hedgerow_papers.statistics import Ratio, exponent
 

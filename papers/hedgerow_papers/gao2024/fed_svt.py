@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.printed import Printed, printed_numbers, printed_regret
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, current_expert, followed
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import check_interval
@@ -24,7 +25,6 @@ from hedgerow.core.limits import Broadcasts
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget
-from hedgerow.experiments.printed import Printed, printed_numbers, printed_regret
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_range
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange

@@ -34,7 +34,10 @@ import numpy as np
 
 from hedgerow.core.environment import Environment
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -43,10 +46,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch

@@ -17,7 +17,10 @@ from pathlib import Path
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -26,10 +29,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 EPSILON, EXPERTS, HORIZON = 10.0, 100, 512

@@ -30,7 +30,10 @@ from typing import Literal
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -39,10 +42,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
-from hedgerow.experiments.pictures import footer
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.movielens import HIGHEST, MovieLensGenres, locate
 

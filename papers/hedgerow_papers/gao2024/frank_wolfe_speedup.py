@@ -25,10 +25,10 @@ from pathlib import Path
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax

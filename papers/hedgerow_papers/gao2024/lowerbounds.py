@@ -24,11 +24,11 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.counterexamples import private_hedge_of_many
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer
 
 EPSILON, EXPERTS, HORIZON = 0.1, 100, 512
 CLIENTS = (1, 4, 16, 64)

@@ -31,10 +31,10 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax
 from hedgerow_papers.printed_bounds import fed_svt_regret
 from hedgerow_papers.statistics import exponent

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.printed import printed_numbers
 from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
@@ -35,7 +36,11 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.dartboard import AsiDartboard
+from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -44,11 +49,6 @@ from hedgerow.experiments.experiment import (
     judged,
     spent,
 )
-from hedgerow.experiments.printed import printed_numbers
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.asi2023.dartboard import AsiDartboard
-from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
-from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.gao2024.frank_wolfe import FedDPOPEStoch

@@ -28,12 +28,12 @@ from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.noise import SeededNoise
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import is_quick
 from hedgerow.privacy.curves import GaussianDP, trade_off
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import is_quick
 from hedgerow_papers.jacobsen2025.batch_sizes import gap_survival, size_at_most, size_law
 from hedgerow_papers.jacobsen2025.delays import Delays, Rule, published
 from hedgerow_papers.jacobsen2025.mixture import GaussianMixture

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import StudyConfig
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.jacobsen2025.hospitals import Hospitals
 from hedgerow_papers.jacobsen2025.table1 import (
     LEADER,

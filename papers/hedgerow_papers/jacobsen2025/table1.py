@@ -40,12 +40,19 @@ from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.units import Part, Person
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
 from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    judged,
+)
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.jacobsen2025.hospitals import PUBLISHED_WEEKS, Hospitals, Sizes, counted
 from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta
 from hedgerow_papers.statistics import Ratio

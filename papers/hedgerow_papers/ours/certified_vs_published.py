@@ -39,11 +39,18 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged, spent
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.potential import AsiPotential
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    judged,
+    spent,
+)
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from hedgerow_papers.statistics import Ratio
 

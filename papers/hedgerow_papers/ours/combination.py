@@ -39,7 +39,10 @@ from hedgerow.core.lattice import Array
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.combine import block_interval
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -47,10 +50,7 @@ from hedgerow.experiments.experiment import (
     Verdict,
     lower_end_of_difference,
 )
-from hedgerow.experiments.pictures import footer, is_quick
-from hedgerow.studies.combine import block_interval
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.pictures import footer, is_quick
 from hedgerow_papers.ours.flu_combination import FILES, Error, FluCombination, percent
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 3.0, 10.0)

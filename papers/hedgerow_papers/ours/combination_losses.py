@@ -19,10 +19,10 @@ import numpy as np
 
 from hedgerow.algorithms.mixture.private_mixture import Mixture, PrivateMixture
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
-from hedgerow.experiments.pictures import BARS, footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
+from hedgerow_papers.experiments.pictures import BARS, footer
 from hedgerow_papers.ours.drawn_quantiles import DrawnQuantiles, Loss, PlainLoss
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

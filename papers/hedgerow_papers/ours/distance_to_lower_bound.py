@@ -36,11 +36,11 @@ from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Halving, Realizable, Rotating
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 HORIZON, DELTA = 512, 1e-6

@@ -13,9 +13,9 @@ from pathlib import Path
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe, Trust
 from hedgerow_papers.gao2024.class_forecasts import ClassForecasts
 from hedgerow_papers.gao2024.gaussian_softmax import GaussianSoftmax

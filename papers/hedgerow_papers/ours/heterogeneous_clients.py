@@ -27,16 +27,16 @@ from pathlib import Path
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
     Verdict,
     lower_end_of_difference,
 )
-from hedgerow.experiments.pictures import footer
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.ours.heterogeneous import Heterogeneous
 from hedgerow_papers.statistics import Contest, Crossing, first_root
 

@@ -37,10 +37,10 @@ from hedgerow.core.validate import one_of
 from hedgerow.environments.drawn.examples import CHUNK, Chunked
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
-from hedgerow.experiments.pictures import BARS, footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
+from hedgerow_papers.experiments.pictures import BARS, footer
 from hedgerow_papers.ours.drawn_quantiles import PlainLoss
 
 Kind = Literal["biases", "other models", "waves", "drift"]

@@ -59,9 +59,9 @@ from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.oblivious import CommonCoins
 from hedgerow.environments.recorded.flusight import FluSight
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
+from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.movielens import MovieLensGenres, locate
 from hedgerow_papers.ours.hospital_shares import HospitalShares
 

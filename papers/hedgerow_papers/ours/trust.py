@@ -25,9 +25,16 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.examples import Classification
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
-from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    spent,
+)
+from hedgerow_papers.experiments.pictures import footer, is_quick
 
 EPSILON, DELTA, EXPERTS, HORIZON = 1.0, 1e-6, 8, 512
 CLIENTS = (5, 10, 20, 40, 80)

@@ -28,11 +28,18 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.core.environment import Environment
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
-from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.choose.break_even import BreakEven, break_even
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    spent,
+)
+from hedgerow_papers.experiments.pictures import footer, is_quick
 from hedgerow_papers.statistics import exponent
 
 EPSILON, DELTA, GAP = 0.5, 1e-6, 0.2

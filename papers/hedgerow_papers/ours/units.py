@@ -23,9 +23,9 @@ from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.recorded.flusight import FluSight
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
+from hedgerow_papers.experiments.pictures import footer
 
 EXPERTS, HORIZON, GAP = 20, 4096, 0.2
 EPSILONS, CLIENTS = (0.1, 0.3, 1.0, 3.0, 10.0), (3, 10, 30, 100, 300)

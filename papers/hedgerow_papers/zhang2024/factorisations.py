@@ -26,7 +26,11 @@ import numpy as np
 
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.experiments.experiment import (
+from hedgerow.running_sums import Errors, Factorisation, Kind, factorise
+from hedgerow.running_sums.toeplitz import inverse_series
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -34,11 +38,7 @@ from hedgerow.experiments.experiment import (
     judged,
     lower_end_of_difference,
 )
-from hedgerow.experiments.pictures import footer, is_quick
-from hedgerow.running_sums import Errors, Factorisation, Kind, factorise
-from hedgerow.running_sums.toeplitz import inverse_series
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, is_quick
 from hedgerow_papers.zhang2024.others import jax_privacy
 from hedgerow_papers.zhang2024.table1 import OURS, OURS_FRESH, ROWS, bound, table_1
 

@@ -39,7 +39,13 @@ from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.core.lattice import Array
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import largest_mu
+from hedgerow.running_sums.kinds import Kind, factorise
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -48,13 +54,7 @@ from hedgerow.experiments.experiment import (
     judged,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import largest_mu
-from hedgerow.running_sums.kinds import Kind, factorise
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.statistics import Ratio
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD, published_scale
 from hedgerow_papers.zhang2024.round_regret import round_optima

@@ -42,7 +42,11 @@ from hedgerow.algorithms.learning.plan import Plan
 from hedgerow.algorithms.learning.rounds import Steps
 from hedgerow.core.lattice import Array
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import (
+from hedgerow.running_sums.kinds import Kind
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.experiment import (
     Check,
     Experiment,
     Studies,
@@ -51,11 +55,7 @@ from hedgerow.experiments.experiment import (
     judged,
     spent,
 )
-from hedgerow.experiments.pictures import footer, sibling
-from hedgerow.running_sums.kinds import Kind
-from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
-from hedgerow_papers.claims import printed_claim
+from hedgerow_papers.experiments.pictures import footer, sibling
 from hedgerow_papers.zhang2024.mnist import MNIST
 from hedgerow_papers.zhang2024.online_sgd import ZhangSGD
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from hedgerow.experiments.experiment import TextTable
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_mu
 from hedgerow.running_sums.kinds import factorise
+from hedgerow_papers.experiments.experiment import TextTable
 from hedgerow_papers.zhang2024.theory import (
     LearningRun,
     LossFacts,

@@ -26,6 +26,7 @@ CommandLineError: type[Exception] = next(
 
 NOT_A_NUMBER = re.compile(r"Invalid value for '([^']+)'.*: Input should be a valid (\w+),.*")
 
+PLUGIN = "a plugin"  # which announces the command under its name
 # Function and summary of each command. The summary repeats the first line of the function's
 # docstring (a test compares them), so that `hedgerow --help` need not import the commands.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,8 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
     "choose": ("choose:choose", "Rank the private algorithms for your setting."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
-    "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
-    "gallery": ("gallery:gallery", "Make one page with all experiments and their verdicts."),
+    "reproduce": (PLUGIN, "Reproduce published figures and judge each claim."),
+    "gallery": (PLUGIN, "Make one page with all experiments and their verdicts."),
     "bench": ("bench:bench", "Measure speed and memory as ratios."),
     "contracts": ("contracts:contracts", "Check an algorithm against the contracts."),
     "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
@@ -108,8 +109,8 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """Import a command, with its options, or a group of commands."""
-    module, _, function = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(f"hedgerow.cli.{module}"), function)
+    where = COMMANDS[name][0]
+    found = _of_plugin(name) if where == PLUGIN else _in_package(where)
     several: dict[str, Any] = found if isinstance(found, dict) else {name: found}
     made = typer.Typer(
         cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
@@ -120,6 +121,23 @@ def load(name: str) -> Any:
     if several is found:
         made.callback(help=_paragraphs(found[""]))(found[""])
     return typer.main.get_command(made)
+
+
+def _in_package(where: str) -> Any:
+    module, _, function = where.partition(":")
+    return getattr(import_module(f"hedgerow.cli.{module}"), function)
+
+
+def _of_plugin(name: str) -> Any:
+    """The function of a command that an installed plugin brings."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="hedgerow.commands", name=name):
+        return point.load()
+    raise InvalidValue(
+        f"`hedgerow {name}` comes with the papers, which are not installed: run "
+        "`pip install ./papers` in a checkout of Hedgerow."
+    )
 
 
 def _paragraphs(command: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hedgerow.algorithms import printed
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json
@@ -22,7 +23,6 @@ from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
-from hedgerow.experiments import printed
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of

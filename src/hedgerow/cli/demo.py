@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from hedgerow.cli import flu_story as flu
 from hedgerow.cli.options import Debug, Json, Out
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar, say
 from hedgerow.cli.tables import from_cells, new_table
@@ -14,15 +15,14 @@ from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
 from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.evaluation.summary import estimate_json
-from hedgerow.experiments import flusight
-from hedgerow.experiments.experiment import Studies
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.combine import AT_HOME, PRIVATE, Combined, combine
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, study_document, write_study
+from hedgerow.studies.study import Study
 
 SEEDS, PASSES = 20, 3
-SHOWN = (flusight.PHASED, flusight.SHARED, flusight.LOCAL, flusight.OPEN)
+ALONE = {flu.PHASED: flu.TOGETHER[flu.PHASED]}
 PICTURE, WEIGHTS, COMBINATIONS = "flusight.png", "weights.png", "combined.png"
 FIRST_WEEKS = 4
 COMBINED = "Average error of combined forecasts, in % of the peak so far"
@@ -32,10 +32,7 @@ CARE = (
     "other weeks may show something else. It is not significantly better than the best single "
     "model, which is known in hindsight only."
 )
-NOTE = (
-    f"{flusight.READING}; {flusight.SOURCE}; simulated noise; "
-    "more seeds: hedgerow reproduce flusight"
-)
+NOTE = f"{flu.READING}; {flu.SOURCE}; simulated noise; more seeds: hedgerow reproduce flusight"
 PUBLIC = (
     "In reality these numbers are public. The demo treats each state's errors as secret, as they "
     "would be if states did not publish their admissions."
@@ -53,7 +50,7 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     writes a run folder with pictures.
     """
     combined = {title: combine(table, cut_off=1.0, seeds=SEEDS) for title, table in _tables()}
-    configs = flusight.story(SEEDS, PASSES, together=SHOWN, alone=(flusight.PHASED,))
+    configs = flu.story(SEEDS, PASSES, together=flu.TOGETHER, alone=ALONE)
     with fresh_folder(out, "demo") as folder:
         with progress_bar("demo") as update:
             done = {
@@ -63,11 +60,11 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
                 for name, config in configs.items()
             }
         record = write_study(done["together"], folder.path, folder.final)
-        flusight.picture(done, folder.path / PICTURE, NOTE)
+        flu.picture(done, folder.path / PICTURE, NOTE)
         next(iter(combined.values())).plot(folder.path / WEIGHTS)
         _draw(combined, folder.path / COMBINATIONS)
     if json:
-        errors = {line.name: estimate_json(line.value) for line in flusight.outcomes(done)}
+        errors = {line.name: estimate_json(line.value) for line in flu.outcomes(done)}
         shown = {title: found.to_dict() for title, found in combined.items()}
         document = study_document(done["together"], record)
         print_json({**document, "average_error_percent": errors, "combined": shown})
@@ -81,29 +78,29 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     OUT.print("\nChoosing one model instead of combining:")
     OUT.print(_table(done))
     private, own = (
-        flusight.percent(done[study], label).mean
-        for study, label in (("together", flusight.PHASED), ("alone-open", flusight.OPEN))
+        flu.percent(done[study], label).mean
+        for study, label in (("together", flu.PHASED), ("alone-open", flu.OPEN))
     )
     better = "better" if private < own else "worse"
     OUT.print(
         f"Together and private is {better} than alone without privacy: "
-        f"it closes {flusight.gained(private):.0%} of the gap between a random model and the best "
-        f"one; learning alone closes {flusight.gained(own):.0%}.",
+        f"it closes {flu.gained(private):.0%} of the gap between a random model and the best "
+        f"one; learning alone closes {flu.gained(own):.0%}.",
         markup=False,
     )
     OUT.print(PUBLIC)
     OUT.print("\nWhat each observer can learn about one week's losses of one state:")
-    for guarantee in done["together"].algorithms[flusight.PHASED].certificate.guarantees:
+    for guarantee in done["together"].algorithms[flu.PHASED].certificate.guarantees:
         print_indented(f"{guarantee.words()}")
-    OUT.print(f"\n{STAMP}; {flusight.SOURCE}", markup=False)
+    OUT.print(f"\n{STAMP}; {flu.SOURCE}", markup=False)
     for name in (COMBINATIONS, WEIGHTS, PICTURE):
         say(f"Picture: {folder.final / name}")
 
 
 def _tables() -> Iterator[tuple[str, ForecastTable]]:
     """The published choice of models, and one that was possible in advance."""
-    hindsight = flusight.STATES.combination
-    early = flusight.SLEEPING.combination.complete_at_first(FIRST_WEEKS)
+    hindsight = flu.STATES.combination
+    early = flu.SLEEPING.combination.complete_at_first(FIRST_WEEKS)
     yield f"{len(hindsight.models)} models, complete in hindsight", hindsight
     yield f"{len(early.models)} models, complete in the first {FIRST_WEEKS} weeks", early
 
@@ -135,21 +132,19 @@ def _draw(combined: dict[str, Combined], path: Path) -> None:
     handles = [Line2D([], [], label=label, **style) for label, style in shape.items()]
     above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "frameon": False, "fontsize": 9}
     axes.legend(handles=handles, **above)
-    footnote(
-        figure, f"epsilon = 1; 95 % intervals over blocks of weeks; {flusight.SOURCE}; {STAMP}"
-    )
+    footnote(figure, f"epsilon = 1; 95 % intervals over blocks of weeks; {flu.SOURCE}; {STAMP}")
     figure.savefig(path, dpi=150)
 
 
-def _table(done: Studies) -> Table:
+def _table(done: dict[str, Study]) -> Table:
     """A table for first-time readers: average errors, with the epsilon."""
     table = new_table(
         [""],
         ("average error, %", "gap closed", "epsilon", "delta"),
-        title=flusight.TITLE,
+        title=flu.TITLE,
     )
-    for line in flusight.outcomes(done):
-        gained = f"{flusight.gained(line.value.mean):.0%}"
+    for line in flu.outcomes(done):
+        gained = f"{flu.gained(line.value.mean):.0%}"
         table.add_row(line.name, str(line.value), gained, *_budget(line.algorithm))
     return table
 

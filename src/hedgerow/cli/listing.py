@@ -16,9 +16,9 @@ from hedgerow.cli.output import OUT, print_indented, print_json
 from hedgerow.cli.tables import new_table
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.core.validate import nearest
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.registry import EXPERIMENTS
 
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 

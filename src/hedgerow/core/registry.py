@@ -142,6 +142,8 @@ class Registry(Generic[Thing]):
         )
 
 
+EXPERIMENTS: Registry[Any] = Registry("experiment", {})
+"""The experiments of installed plugins, such as that of the papers; the package has none."""
 PAPERS = "hedgerow_papers"
 PLUGIN = "hedgerow_plugin_"  # then the name of the file, and a hash of its path
 _loaded: list[str] = []

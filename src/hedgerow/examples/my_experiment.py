@@ -2,6 +2,8 @@
 
     hedgerow reproduce my-speedup --plugin examples/my_experiment.py
 
+It needs the papers (`pip install ./papers` in a checkout), which know how to run experiments.
+
 `studies` lists the runs, `judge` compares them with the claim, and `draw` makes the picture.
 """
 
@@ -9,9 +11,9 @@ from pathlib import Path
 
 import hedgerow as hr
 from hedgerow.evaluation.plots.canvas import canvas, footnote
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, judged
-from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
+from hedgerow_papers.experiments.pictures import footer
 
 CLIENTS = (1, 2, 4, 8)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hedgerow.experiments.experiment import Studies
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import StudyConfig
+from hedgerow_papers.experiments.experiment import Studies
 
 FEW = 4
 BARS = "bars: 95 % confidence of the mean"

@@ -10,13 +10,13 @@ import typer
 
 import hedgerow
 from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, prepare
-from hedgerow.cli.output import ERR, print_json, progress_bar, say, write_page
+from hedgerow.cli.output import print_json, progress_bar, say, write_page
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.gallery import Exhibit, exhibits
-from hedgerow.experiments.gallery_page import MARK, duration, html, state
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.storage.place import check_writable
+from hedgerow_papers.experiments.gallery import Exhibit, exhibits
+from hedgerow_papers.experiments.gallery_page import MARK, duration, html, state
 
 PAGE = "index.html"
 
@@ -51,8 +51,6 @@ def gallery(
     prepare(plugin, data, workers)
     page = out / PAGE
     _check(page)
-    if (missing := EXPERIMENTS.what_to_install()) is not None:
-        ERR.print(missing, markup=False)
     options = [
         *(part for path in plugin or [] for part in ("--plugin", path)),
         *(() if data is None else ("--data", str(data))),

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from hedgerow.core.registry import load_plugins, loaded_plugins
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS, load_plugins, loaded_plugins
 from hedgerow.studies.workers import run_in_processes
 
 FEW = 3  # experiments for which starting processes costs more than it saves

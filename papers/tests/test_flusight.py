@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hedgerow.cli import flu_story as flu
 from hedgerow.core.setting import Setting
 from hedgerow.environments.recorded.flusight import FluSight
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments import flusight
-from hedgerow.experiments.experiment import Studies
-from hedgerow.experiments.flusight import EXPERIMENT, OPEN, PHASED, STATES
-from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.run import run_study
+from hedgerow_papers.experiments.experiment import Studies
+from hedgerow_papers.experiments.reproduce import reproduce
+from hedgerow_papers.ours import flusight
+from hedgerow_papers.ours.flusight import EXPERIMENT, OPEN, PHASED, STATES
 from support.made_up import made_up
 
 
 @pytest.fixture(scope="module")
 def story() -> Studies:
-    shown = (PHASED, flusight.SHARED, flusight.LOCAL, OPEN)
-    small = flusight.story(2, 2, together=shown, alone=(PHASED,))
+    small = flu.story(2, 2, flu.TOGETHER, {PHASED: flu.TOGETHER[PHASED]})
     return {name: run_study(config, workers=1) for name, config in small.items()}
 
 
@@ -39,31 +39,31 @@ def _follow_the_leader(losses: np.ndarray) -> float:
 def test_errors_without_noise_are_what_a_hand_computes(story: Studies) -> None:
     alone = np.mean([_follow_the_leader(STATES.losses[:, i]) for i in range(53)])
     together = _follow_the_leader(STATES.losses.mean(axis=1))
-    assert flusight.percent(story["alone-open"], OPEN).mean == pytest.approx(100 * alone / 56)
-    found = flusight.percent(story["together"], OPEN)
+    assert flu.percent(story["alone-open"], OPEN).mean == pytest.approx(100 * alone / 56)
+    found = flu.percent(story["together"], OPEN)
     assert (found.mean, found.half_width) == (pytest.approx(100 * together / 56), 0.0)
-    assert pytest.approx(100 * STATES.losses.sum(axis=(0, 1)).min() / 53 / 56) == flusight.BEST
-    assert flusight.BEST < flusight.AVERAGE < flusight.RANDOM
-    assert flusight.gained((flusight.RANDOM + flusight.BEST) / 2) == pytest.approx(0.5)
+    assert pytest.approx(100 * STATES.losses.sum(axis=(0, 1)).min() / 53 / 56) == flu.BEST
+    assert flu.BEST < flu.AVERAGE < flu.RANDOM
+    assert flu.gained((flu.RANDOM + flu.BEST) / 2) == pytest.approx(0.5)
 
 
 def test_states_alone_have_their_own_noise_and_no_spread_between_them(story: Studies) -> None:
     runs = story["alone"].of(PHASED)
     assert len(runs) == 2 * 53
     losses = 100 / 56 * np.array([run.loss[-1] for run in runs]).reshape(2, 53)
-    found = flusight.percent(story["alone"], PHASED)
+    found = flu.percent(story["alone"], PHASED)
     assert found.mean == pytest.approx(losses.mean())
     assert found.count == 54
     assert found.half_width < Estimate.of(losses.ravel()).half_width / 1.5
 
 
 def test_the_story_has_nine_lines_and_a_picture(story: Studies, tmp_path: Path) -> None:
-    lines = {line.name: line for line in flusight.outcomes(story)}
+    lines = {line.name: line for line in flu.outcomes(story)}
     assert len(lines) == 9
-    assert lines[flusight.ALONE].value.mean == flusight.percent(story["alone-open"], OPEN).mean
+    assert lines[flu.ALONE].value.mean == flu.percent(story["alone-open"], OPEN).mean
     assert lines["best model in hindsight (CMU-TimeSeries)"].algorithm is None
-    assert all(flusight.BEST <= line.value.mean <= 20 for line in lines.values())
-    flusight.picture(story, tmp_path / "flu.png", "a note")
+    assert all(flu.BEST <= line.value.mean <= 20 for line in lines.values())
+    flu.picture(story, tmp_path / "flu.png", "a note")
     assert (tmp_path / "flu.png").stat().st_size > 10_000
 
 

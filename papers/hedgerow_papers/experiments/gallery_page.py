@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.core.text import escape
-from hedgerow.experiments.experiment import claim_words
-from hedgerow.experiments.gallery import Exhibit
+from hedgerow_papers.experiments.experiment import claim_words
+from hedgerow_papers.experiments.gallery import Exhibit
 
 MARK = '<meta name="generator" content="hedgerow gallery">'
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from hedgerow.core.errors import MissingData
-from hedgerow.experiments import reproduce as reproduce_module
-from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS
+from hedgerow_papers.experiments import reproduce as reproduce_module
 from support.command import PLUGIN, Command
 
 INSTALLED = EXPERIMENTS.installed()
@@ -26,7 +26,7 @@ hedgerow.EXPERIMENTS.add("nasty", replace(hedgerow.EXPERIMENTS["good"], id="nast
 """
 
 SIBLINGS = """
-from hedgerow.experiments.pictures import sibling
+from hedgerow_papers.experiments.pictures import sibling
 def several(done, path):
     for target in (sibling(path, "one"), path, sibling(path, "more")):
         done["only"].plot(target, title=target.stem)
@@ -97,14 +97,14 @@ def test_every_experiment_is_on_the_page(alone: Command, tmp_path: Path) -> None
         "impossible",
         "needs-data",
     ]
-    for said in (
+    for text in (
         "title of good",
         "Failed: the judge is ill",
         "Not run because its data is missing",
         "https://example.org/absent",
         "u/regret",
     ):
-        assert said in page.words
+        assert text in page.words
     for name in ("good", "impossible", "ill", "needs-data"):
         assert f"hedgerow reproduce {name} --plugin plugin.py" in page.words
     pictures = [

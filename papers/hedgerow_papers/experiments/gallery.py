@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import HedgerowError, Interrupted
-from hedgerow.experiments.experiment import Experiment
-from hedgerow.experiments.pictures import pictures
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import fresh_result, reproduce
-from hedgerow.experiments.side_by_side import side_by_side
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.studies.storage.unfinished import RUNS
+from hedgerow_papers.experiments.experiment import Experiment
+from hedgerow_papers.experiments.pictures import pictures
+from hedgerow_papers.experiments.reproduce import fresh_result, reproduce
+from hedgerow_papers.experiments.side_by_side import side_by_side
 
 Progress = Callable[[str, str, int, int], None]
 

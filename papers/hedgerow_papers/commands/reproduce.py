@@ -12,18 +12,18 @@ import typer
 from rich.table import Table
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, print_json, progress_bar, say
+from hedgerow.cli.output import OUT, print_json, progress_bar, say
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.summary import Stream, digits
-from hedgerow.experiments.experiment import Check, Experiment, claim_words
-from hedgerow.experiments.pictures import pictures
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import Outcome, Sent
-from hedgerow.experiments.reproduce import reproduce as run_experiment
-from hedgerow.experiments.side_by_side import side_by_side
 from hedgerow.studies.storage.place import check_new, check_writable
 from hedgerow.studies.storage.unfinished import RUNS
+from hedgerow_papers.experiments.experiment import Check, Experiment, claim_words
+from hedgerow_papers.experiments.pictures import pictures
+from hedgerow_papers.experiments.reproduce import Outcome, Sent
+from hedgerow_papers.experiments.reproduce import reproduce as run_experiment
+from hedgerow_papers.experiments.side_by_side import side_by_side
 
 MOST_CHECKS = 40  # an experiment with more prints a selection
 MOST_STREAMS = 4  # printed of a study; the files have all
@@ -66,12 +66,6 @@ def reproduce(
     if bool(ids) == all_:
         raise InvalidValue("Give either experiment IDs or --all. `hedgerow list` shows the IDs.")
     names = list(EXPERIMENTS) if all_ else list(ids or [])
-    if (missing := EXPERIMENTS.what_to_install()) is not None:
-        unknown = [name for name in names if name not in EXPERIMENTS]
-        if unknown:
-            raise InvalidValue(f"Unknown experiment {unknown[0]!r}. {missing}")
-        if all_:
-            ERR.print(missing, markup=False)
     experiments = {name: _of_state(EXPERIMENTS[name], state) for name in names}
     if out is not None and len(experiments) > 1:
         raise InvalidValue(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hedgerow.experiments import side_by_side as module
-from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.side_by_side import FEW, LONGEST, side_by_side
+from hedgerow.core.registry import EXPERIMENTS
+from hedgerow_papers.experiments import side_by_side as module
+from hedgerow_papers.experiments.side_by_side import FEW, LONGEST, side_by_side
 
 INSTALLED = EXPERIMENTS.installed()
 

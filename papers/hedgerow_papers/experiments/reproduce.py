@@ -13,13 +13,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
+from hedgerow.algorithms.printed import load, printed_numbers
 from hedgerow.core.errors import HedgerowError, Interrupted, InvalidValue, MissingData
 from hedgerow.core.extras import needs
 from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
-from hedgerow.experiments.experiment import Experiment, Verdict
-from hedgerow.experiments.printed import load, printed_numbers
 from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
@@ -27,6 +26,7 @@ from hedgerow.studies.storage.identity import Table, identity
 from hedgerow.studies.storage.results import ResultStore
 from hedgerow.studies.storage.unfinished import RUNS
 from hedgerow.studies.study import Study
+from hedgerow_papers.experiments.experiment import Experiment, Verdict
 
 with needs("runs"):
     import tomli_w
