@@ -287,6 +287,17 @@ def test_an_error_inside_a_transaction_is_the_end(place: Path) -> None:
     again.close()
 
 
+def test_a_ledger_that_is_closed_in_the_middle_of_its_rows_is_free(place: Path) -> None:
+    ledger = open_database(place / "x.db", "CREATE TABLE IF NOT EXISTS kept(n INTEGER)")
+    with ledger.transaction("example"):
+        for n in range(3):
+            ledger.execute("INSERT INTO kept VALUES(?)", (n,))
+    rows = ledger.execute("SELECT n FROM kept")
+    assert next(rows) == (0,)
+    ledger.close()
+    open_database(place / "x.db", "").close()
+
+
 # Clocks
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.privacy.secure.process import Home
@@ -84,6 +85,7 @@ class Database:
         self._home = Home()
         self._durable = True
         self._begun = False
+        self._reading = WeakSet[sqlite3.Cursor]()
         self.held = False
         self.beside: Closing | None = None
         """What closes with this ledger."""
@@ -97,7 +99,10 @@ class Database:
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
         """Run one statement; those that write belong into a `transaction`."""
         connection = self._connection if self._begun else None  # the block asked already
-        return (connection or self._use()).execute(statement, values)
+        cursor = (connection or self._use()).execute(statement, values)
+        if cursor.description is not None:
+            self._reading.add(cursor)
+        return cursor
 
     def one(self, statement: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """Return the first row, or None."""
@@ -216,10 +221,16 @@ class Database:
             self._begun = True
 
     def _abandon(self) -> None:
-        """Close the connection: what was not committed is gone."""
+        """Close the connection: what was not committed is gone.
+
+        A cursor that has more rows to give would keep the lock.
+        """
         connection, self._connection = self._connection, None
         self.held = self._begun = False
         if connection is not None:
+            for cursor in list(self._reading):
+                with suppress(sqlite3.Error):
+                    cursor.close()
             with suppress(sqlite3.Error):
                 connection.close()
         if self.beside is not None:
