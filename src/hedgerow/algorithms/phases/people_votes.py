@@ -6,6 +6,7 @@ when, and how often, is inside the score of that person alone (`proofs/vote_sele
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -111,7 +112,17 @@ def people_games() -> Games:
             far[mine, client] = 1 - losses[mine, client]
         return with_people(losses, who), with_people(far, other)
 
-    return Games(SETTING, Played, stream, pair)
+    return Games(SETTING, Played, stream, pair, far=_far)
+
+
+def _far(rng: Any, of: Setting) -> Iterator[tuple[Array, Array]]:
+    """Nobody comes, or people who lose nothing, against the most that people can lose; inverses."""
+    shape = (of.rounds, of.clients, of.experts)
+    who, low, mixed = rng.integers(-1, PEOPLE, shape[:2]), np.zeros(shape), rng.random(shape)
+    for high in (np.ones(shape), np.broadcast_to(np.eye(of.experts)[0], shape)):
+        yield with_people(low, np.full_like(who, -1)), with_people(high, np.zeros_like(who))
+        yield with_people(low, who), with_people(high, who)
+    yield with_people(mixed, who), with_people(1.0 - mixed, rng.permutation(who))
 
 
 class Played(Replay):
