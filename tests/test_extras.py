@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,14 +42,53 @@ COMMANDS = {
 }
 
 
-def _run(code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", BLOCKED + code, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
+FORKED = (
+    BLOCKED
+    + """
+import json, os, traceback
+import numpy, scipy.stats, hedgerow, hedgerow.cli.main
+hedgerow.SparseVector
+for line in sys.stdin:
+    code, arguments, folder = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        for number in (1, 2):
+            os.dup2(os.open(str(number), os.O_CREAT | os.O_WRONLY), number)
+        sys.argv, status = ["-c", *arguments], 1
+        try:
+            exec(code, {"__name__": "__main__", "sys": sys})
+            status = 0
+        except SystemExit as end:
+            status = end.code or 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+)
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Code in a new process without the libraries: forked from one that has started without them."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answered = process.stdin, process.stdout
+
+        def forked(code: str, folder: Path, *given: str) -> subprocess.CompletedProcess[str]:
+            print(json.dumps([code, given, str(folder)]), file=asked, flush=True)
+            status = int(answered.readline())
+            out, err = ((folder / name).read_text(encoding="utf-8") for name in "12")
+            return subprocess.CompletedProcess(code, status, out, err)
+
+        yield forked
+        asked.close()
 
 
 def _advice(extra: str) -> str:
@@ -55,14 +96,14 @@ def _advice(extra: str) -> str:
     return re.escape(EXTRAS[extra]) + r" the library \w+, which is not installed" + text
 
 
-def test_the_example_of_the_readme_needs_no_extra_until_it_draws(tmp_path: Path) -> None:
+def test_the_example_of_the_readme_needs_no_extra_until_it_draws(tmp_path: Path, run: Run) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     example, _, expected = text.partition("```python\n")[2].partition("```")
     output = expected.partition("```text\n")[2].partition("```")[0]
     *lines, plot = example.strip().splitlines()
     assert ".plot(" in plot
     tried = (f"try: {plot}", "except hr.Unsupported as error: print(error, file=sys.stderr)")
-    done = _run("\n".join((*lines, *tried)), tmp_path)
+    done = run("\n".join((*lines, *tried)), tmp_path)
     assert done.stdout == output
     assert re.fullmatch(_advice("plots"), done.stderr.strip()), done.stderr
 
@@ -87,10 +128,10 @@ def test_the_example_of_the_readme_needs_no_extra_until_it_draws(tmp_path: Path)
     ],
 )
 def test_a_missing_library_is_named_with_what_to_install(
-    code: str, extra: str, tmp_path: Path
+    code: str, extra: str, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "losses.csv").write_text("round,client,expert,loss\n")
-    done = _run(
+    done = run(
         f"import hedgerow as hr\nfrom hedgerow.core.errors import NotInstalled\n"
         f"try:\n    {code}\nexcept NotInstalled as error:\n    print(error)",
         tmp_path,
@@ -100,9 +141,9 @@ def test_a_missing_library_is_named_with_what_to_install(
 
 @pytest.mark.parametrize(("command", "extra"), COMMANDS.items())
 def test_a_command_without_its_libraries_says_what_to_install(
-    command: tuple[str, ...], extra: str | None, tmp_path: Path
+    command: tuple[str, ...], extra: str | None, tmp_path: Path, run: Run
 ) -> None:
-    done = _run(MAIN, tmp_path, *command)
+    done = run(MAIN, tmp_path, *command)
     if extra is None:
         assert (done.returncode, done.stderr) == (0, "")
     else:

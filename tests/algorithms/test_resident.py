@@ -256,8 +256,15 @@ def test_a_norm_is_added_up_in_levels() -> None:
         assert abs(float(found) / exact - 1) < margin(len(x)) / 4
 
 
-@pytest.mark.parametrize("kind", ["logistic", "network"])
-@pytest.mark.parametrize("size", [None, 9])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        ("logistic", 9),
+        pytest.param("network", None, marks=pytest.mark.long),
+        pytest.param("logistic", None, marks=pytest.mark.long),
+        pytest.param("network", 9, marks=pytest.mark.long),
+    ],
+)
 def test_games_of_a_kind_are_played_together(
     kind: str, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,26 +99,13 @@ def test_without_a_bug_no_attack_test_fails(tmp_path: Path) -> None:
 
 def attacked(file: str, old: str, new: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """What the tests of attacks say about a copy of the package with this change."""
-    package = Path(hedgerow.__file__).parent
-    copy = shutil.copytree(
-        package, tmp_path / "hedgerow", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    copy = shutil.copytree(Path(hedgerow.__file__).parent, tmp_path / "hedgerow")
     place = copy / "deployment" / file
     text = place.read_text(encoding="utf-8")
     place.write_text(text.replace(old, new, 1), encoding="utf-8")
     here = Path(__file__).parent
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        "/dev/null",
-    ]
-    command += [f"--rootdir={here}", "--import-mode=importlib", "-W", "ignore"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    command += ["-c", "/dev/null", f"--rootdir={here}", "--import-mode=importlib", "-W", "ignore"]
     command += ["-m", "not long", str(here / "test_secure_sums.py")]
     places = [str(tmp_path), str(here.parent), *sys.path]
     return subprocess.run(

@@ -18,7 +18,7 @@ from support.paths import ROOT
 
 DOCS = ROOT / "docs"
 LARGEST = 100_000  # bytes of a picture of the gallery
-QUICK = ("quickstart", "units", "running_sums")
+QUICK = ("quickstart", "running_sums")
 
 
 def made(name: str) -> dict[str, Any]:
