@@ -97,10 +97,18 @@ def played(spec: Any, game: hr.Replay, **options: Any) -> tuple[np.ndarray, np.n
 
 
 NETWORK = ("blt", "dense", "central", "average, momentum", "clipped", "long gradients")
+LONG = {  # each compiles a game whose filter is of the kind of another one
+    *(("logistic", name) for name in ("independent", "naive_tree", "root", "central, tree")),
+    *(("network", name) for name in ("blt", "dense", "central")),
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("logistic", x) for x in CHOICES] + [("network", x) for x in NETWORK]
+    ("kind", "name"),
+    [
+        pytest.param(*case, marks=pytest.mark.long if case in LONG else ())
+        for case in [("logistic", x) for x in CHOICES] + [("network", x) for x in NETWORK]
+    ],
 )
 def test_a_resident_game_agrees_with_the_plain_loop(kind: str, name: str) -> None:
     """The stated tolerance, for every factorisation, trust, average, momentum and kind of step."""

@@ -72,6 +72,7 @@ IN_THE_QUICK_SUITE = {
     "asi2023_potential": OF_EVERY_FORM,
     "asi2023_sparse_vector": OF_EVERY_FORM,
     "gao2024_fed_dp_ope_stoch": OF_EVERY_FORM,
+    "gao2024_fed_svt": OF_EVERY_FORM,
     "jacobsen2025_walk_batches": ALIKE,
     "jacobsen2025_walk_meta": ALIKE,
     "zhang2024_online_sgd": (*ALIKE, "sensitivities hold"),
