@@ -17,13 +17,14 @@ from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.limits import Broadcasts, Uploads
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.messages import Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
+from support.followers import Decider, Leader, Reporting, Told, Totals
 from support.played import plays_of, seen_in
 
 RNG = np.random.default_rng(0)
@@ -135,32 +136,16 @@ class Scaled(Upload):
 
 
 @dataclass(frozen=True)
-class Best(Broadcast):
-    expert: int
-
-
-@dataclass(frozen=True)
 class Seen:
     number: np.ndarray
 
 
 @dataclass(frozen=True)
-class Sums:
-    totals: np.ndarray
-
-
-@dataclass(frozen=True)
-class Hospital:
+class Hospital(Reporting):
     state: ClassVar[type[Any]] = Seen
 
     def start(self, noise: Noise) -> Seen:
         return Seen(np.zeros((*noise.batch, 1)))
-
-    def receive(self, state: Seen, broadcast: Best) -> Seen:
-        return state
-
-    def play(self, state: Seen, context: Context, noise: Noise) -> Any:
-        raise AssertionError("a hospital does not play")
 
     def observe(
         self, state: Seen, reports: np.ndarray, noise: Noise, side: Side | None = None
@@ -179,36 +164,23 @@ class Hospital:
 
 @dataclass(frozen=True)
 class Office:
-    state: ClassVar[type[Any]] = Sums
+    state: ClassVar[type[Any]] = Totals
 
     hospitals: int
 
-    def open(self, noise: Noise) -> tuple[Best, Sums]:
-        return Best(1, 0), Sums(np.zeros(self.hospitals))
+    def open(self, noise: Noise) -> tuple[Leader, Totals]:
+        return Leader(1, 0), Totals(np.zeros(self.hospitals))
 
-    def aggregate(self, state: Sums, uploads: Scaled, noise: Noise) -> tuple[Best, Sums]:
+    def aggregate(self, state: Totals, uploads: Scaled, noise: Noise) -> tuple[Leader, Totals]:
         totals = state.totals + uploads.number[:, 0]
-        return Best(1, int(np.argmax(totals))), Sums(totals)
+        return Leader(1, int(np.argmax(totals))), Totals(totals)
 
 
 @dataclass(frozen=True)
-class Told:
-    expert: np.ndarray
-
-
-@dataclass(frozen=True)
-class Ministry:
-    state: ClassVar[type[Any]] = Told
-
-    def start(self, noise: Noise) -> Told:
-        return Told(np.zeros(noise.batch, np.int64))
-
-    def receive(self, state: Told, broadcast: Best) -> Told:
-        return Told(np.full_like(state.expert, broadcast.expert))
-
+class Ministry(Decider):
     def play(self, state: Told, context: Context, noise: Noise) -> tuple[np.ndarray, Told]:
         assert context.side is not None  # public to everybody
-        return state.expert, state
+        return super().play(state, context, noise)
 
 
 @dataclass(frozen=True)
@@ -225,12 +197,12 @@ class Silo(AlgorithmSpec):
                 "exact",
                 {
                     "Scaled.number": Channel.UPLOADS,
-                    "Best.rounds": Channel.TIMING,
-                    "Best.expert": Channel.BROADCASTS,
+                    "Leader.rounds": Channel.TIMING,
+                    "Leader.expert": Channel.BROADCASTS,
                 },
             ),
             uploads=Uploads(Scaled, combine="each"),
-            broadcasts=Broadcasts(Best),
+            broadcasts=Broadcasts(Leader),
             decider=Ministry(),
             supports=frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
         )

@@ -20,6 +20,7 @@ from hedgerow.engines.loop import Engine
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise, KNorm
 from support import points, population, silo
+from support.followers import Decider, Leader, Told
 from support.planted import certified, claiming, promising, shortcut
 from support.points import Correlated
 from support.population import Population
@@ -202,11 +203,11 @@ class SumClaim(Silo):
 
 
 @dataclass(frozen=True)
-class Overwriting(silo.Sender):
+class Overwriting(Decider):
     """Writes the news into the state that it was given."""
 
-    def receive(self, state: silo.DeciderState, broadcast: silo.Leader) -> silo.DeciderState:
-        state.hospital[...] = broadcast.hospital
+    def receive(self, state: Told, broadcast: Leader) -> Told:
+        state.expert[...] = broadcast.expert
         return state
 
 

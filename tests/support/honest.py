@@ -14,13 +14,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    NO_CARRY_OVER,
-    PUBLIC_PARAMETERS,
     Certificate,
     Channel,
-    Guarantee,
     PrivacyCurve,
     Proof,
     trusted_server,
@@ -32,11 +27,11 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm
+from support.followers import guarantees
 
 Law = Literal["laplace", "k-norm", "gaussian"]
 
@@ -201,14 +196,8 @@ class NoisySums(AlgorithmSpec):
         )
 
     def _local(self, curve: PrivacyCurve, mechanism: Any) -> Certificate:
-        assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
-        guarantees = tuple(
-            Guarantee(
-                observer, view, Event(), Event().adjacency(), curve, self._proof, assumes=assumes
-            )
-            for observer, view in DEFAULT_VIEWS.items()
-        )
-        return Certificate("local", "certified", guarantees, CHANNELS, (mechanism,), "sum")
+        promised = guarantees(curve, self._proof)
+        return Certificate("local", "certified", promised, CHANNELS, (mechanism,), "sum")
 
     def _central(self, setting: Setting, curve: PrivacyCurve, mechanism: Any) -> Certificate:
         return trusted_server(

@@ -13,28 +13,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    NO_CARRY_OVER,
-    PUBLIC_PARAMETERS,
-    Certificate,
-    Channel,
-    Guarantee,
-    Proof,
-)
+from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.limits import Between, Broadcasts, Uploads
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.messages import Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Client as Site
 from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import AdditiveNoise
+from support.followers import Decider, Leader, Reporting, Totals, guarantees
 
 SETTING = Setting(clients=6, experts=3, horizon=36, deciders=1)
 
@@ -86,28 +78,13 @@ class Report(Upload):
 
 
 @dataclass(frozen=True)
-class Leader(Broadcast):
-    expert: int
-
-
-@dataclass(frozen=True)
 class ClientState:
     losses: np.ndarray
     turn: np.ndarray
 
 
 @dataclass(frozen=True)
-class DeciderState:
-    expert: np.ndarray
-
-
-@dataclass(frozen=True)
-class ServerState:
-    totals: np.ndarray
-
-
-@dataclass(frozen=True)
-class Client:
+class Client(Reporting):
     """Sends its losses with noise when it is its turn, and zeros otherwise."""
 
     state: ClassVar[type[Any]] = ClientState
@@ -119,12 +96,6 @@ class Client:
         return ClientState(
             np.zeros((*noise.batch, self.experts)), np.zeros((*noise.batch, 1), np.bool_)
         )
-
-    def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
-        return state
-
-    def play(self, state: ClientState, context: Context, noise: Noise) -> Any:
-        raise AssertionError("a client does not play")
 
     def observe(
         self, state: ClientState, reports: np.ndarray, noise: Noise, side: Side | None = None
@@ -143,34 +114,16 @@ class Client:
 
 @dataclass(frozen=True)
 class Adding:
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = Totals
 
     experts: int
 
-    def open(self, noise: Noise) -> tuple[Leader, ServerState]:
-        return Leader(1, 0), ServerState(np.zeros(self.experts))
+    def open(self, noise: Noise) -> tuple[Leader, Totals]:
+        return Leader(1, 0), Totals(np.zeros(self.experts))
 
-    def aggregate(
-        self, state: ServerState, uploads: Report, noise: Noise
-    ) -> tuple[Leader, ServerState]:
+    def aggregate(self, state: Totals, uploads: Report, noise: Noise) -> tuple[Leader, Totals]:
         totals = state.totals + uploads.losses
-        return Leader(1, int(np.argmin(totals))), ServerState(totals)
-
-
-@dataclass(frozen=True)
-class Decider:
-    state: ClassVar[type[Any]] = DeciderState
-
-    def start(self, noise: Noise) -> DeciderState:
-        return DeciderState(np.zeros(noise.batch, np.int64))
-
-    def receive(self, state: DeciderState, broadcast: Leader) -> DeciderState:
-        return DeciderState(np.full_like(state.expert, broadcast.expert))
-
-    def play(
-        self, state: DeciderState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, DeciderState]:
-        return state.expert, state
+        return Leader(1, int(np.argmin(totals))), Totals(totals)
 
 
 @dataclass(frozen=True)
@@ -190,19 +143,8 @@ class Population(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         turns, noise = self.turns(setting), self.noise(setting)
-        assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
-        guarantees = tuple(
-            Guarantee(
-                observer,
-                view,
-                self.about,
-                Event().adjacency(),
-                pure_sum([noise.curve] * turns),
-                Proof("composition.md", "disjoint-pieces"),
-                assumes=assumes,
-            )
-            for observer, view in DEFAULT_VIEWS.items()
-        )
+        curve, proof = pure_sum([noise.curve] * turns), Proof("composition.md", "disjoint-pieces")
+        promised = guarantees(curve, proof, self.about)
         channels = {
             "Report.losses": Channel.UPLOADS,
             "Leader.rounds": Channel.TIMING,
@@ -213,7 +155,7 @@ class Population(AlgorithmSpec):
             setting=setting,
             client=Client(setting.experts, noise),
             server=Adding(setting.experts),
-            certificate=Certificate("local", "certified", guarantees, channels, (noise,), "sum"),
+            certificate=Certificate("local", "certified", promised, channels, (noise,), "sum"),
             uploads=Uploads(Report),
             broadcasts=Broadcasts(
                 Leader, {"rounds": Between(1, 1), "expert": Between(0, setting.experts - 1)}

@@ -15,27 +15,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    NO_CARRY_OVER,
-    PUBLIC_PARAMETERS,
-    Certificate,
-    Channel,
-    Guarantee,
-    Proof,
-)
+from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.limits import Between, Broadcasts, Uploads
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.messages import Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 from hedgerow.core.units import Event, Person, Unit
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import GaussianNoise
+from support.followers import Decider, Leader, Reporting, Totals, guarantees
 
 BEDS = np.array([8.0, 20.0, 40.0, 10.0, 64.0])
 SETTING = Setting(clients=len(BEDS), experts=len(BEDS), horizon=40, deciders=1)
@@ -109,28 +101,13 @@ class Report(Upload):
 
 
 @dataclass(frozen=True)
-class Leader(Broadcast):
-    hospital: int
-
-
-@dataclass(frozen=True)
 class HospitalState:
     taken: np.ndarray
     beds: np.ndarray
 
 
 @dataclass(frozen=True)
-class DeciderState:
-    hospital: np.ndarray
-
-
-@dataclass(frozen=True)
-class ServerState:
-    totals: np.ndarray
-
-
-@dataclass(frozen=True)
-class Hospital:
+class Hospital(Reporting):
     """Reports its share of taken beds; noise is added to the number of patients."""
 
     state: ClassVar[type[Any]] = HospitalState
@@ -139,12 +116,6 @@ class Hospital:
 
     def start(self, noise: Noise) -> HospitalState:
         return HospitalState(np.zeros((*noise.batch, 1)), np.ones((*noise.batch, 1)))
-
-    def receive(self, state: HospitalState, broadcast: Leader) -> HospitalState:
-        return state
-
-    def play(self, state: HospitalState, context: Context, noise: Noise) -> Any:
-        raise AssertionError("a hospital does not play")
 
     def observe(
         self, state: HospitalState, reports: np.ndarray, noise: Noise, side: Side | None = None
@@ -162,39 +133,19 @@ class Hospital:
 class Adding:
     """Adds up noisy shares. The first hospital is chosen by noise alone."""
 
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = Totals
 
     hospitals: int
     every: int = 1
 
-    def say(self, totals: np.ndarray) -> tuple[Leader, ServerState]:
-        return Leader(self.every, int(np.argmin(totals))), ServerState(totals)
+    def say(self, totals: np.ndarray) -> tuple[Leader, Totals]:
+        return Leader(self.every, int(np.argmin(totals))), Totals(totals)
 
-    def open(self, noise: Noise) -> tuple[Leader, ServerState]:
+    def open(self, noise: Noise) -> tuple[Leader, Totals]:
         return self.say(noise.draw("gaussian", "start", (self.hospitals,), scale=0.1))
 
-    def aggregate(
-        self, state: ServerState, uploads: Report, noise: Noise
-    ) -> tuple[Leader, ServerState]:
+    def aggregate(self, state: Totals, uploads: Report, noise: Noise) -> tuple[Leader, Totals]:
         return self.say(state.totals + uploads.share[:, 0])
-
-
-@dataclass(frozen=True)
-class Sender:
-    """The decider: sends patients to the hospital that was broadcast."""
-
-    state: ClassVar[type[Any]] = DeciderState
-
-    def start(self, noise: Noise) -> DeciderState:
-        return DeciderState(np.zeros(noise.batch, np.int64))
-
-    def receive(self, state: DeciderState, broadcast: Leader) -> DeciderState:
-        return DeciderState(np.full_like(state.hospital, broadcast.hospital))
-
-    def play(
-        self, state: DeciderState, context: Context, noise: Noise
-    ) -> tuple[np.ndarray, DeciderState]:
-        return state.hospital, state
 
 
 @dataclass(frozen=True)
@@ -215,35 +166,24 @@ class Silo(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         noise = self.noise()
-        assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
-        guarantees = tuple(
-            Guarantee(
-                observer,
-                view,
-                self.about,
-                ONE_STAY,
-                self.curve(),
-                Proof("mechanisms.md", "gaussian"),
-                assumes=assumes,
-            )
-            for observer, view in DEFAULT_VIEWS.items()
-        )
+        proof = Proof("mechanisms.md", "gaussian")
+        promised = guarantees(self.curve(), proof, self.about, ONE_STAY)
         channels = {
             "Report.share": Channel.UPLOADS,
             "Leader.rounds": Channel.TIMING,
-            "Leader.hospital": Channel.BROADCASTS,
+            "Leader.expert": Channel.BROADCASTS,
         }
         return Algorithm(
             name="silo",
             setting=setting,
             client=Hospital(noise),
             server=Adding(setting.experts),
-            certificate=Certificate("local", "certified", guarantees, channels, (noise,), "sum"),
+            certificate=Certificate("local", "certified", promised, channels, (noise,), "sum"),
             uploads=Uploads(Report, combine="each"),
             broadcasts=Broadcasts(
-                Leader, {"rounds": Between(1, 1), "hospital": Between(0, setting.experts - 1)}
+                Leader, {"rounds": Between(1, 1), "expert": Between(0, setting.experts - 1)}
             ),
-            decider=Sender(),
+            decider=Decider(),
             supports=frozenset({Feature.SIDE_INFORMATION}),
             claims=Claims(free_noise=frozenset({"start"})),
         )

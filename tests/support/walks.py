@@ -8,26 +8,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    NO_CARRY_OVER,
-    PUBLIC_PARAMETERS,
-    Certificate,
-    Channel,
-    Guarantee,
-    Observer,
-    Proof,
-)
+from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Observer, Proof
 from hedgerow.core.limits import Broadcasts, Uploads
 from hedgerow.core.mechanism import Mechanism
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.messages import Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Event
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise
 from hedgerow.privacy.mechanisms.additive import GaussianShare
+from support.followers import Leader, Totals, guarantees
 
 
 @dataclass(frozen=True)
@@ -35,11 +25,6 @@ class Report(Upload):
     """A noisy loss vector, or the number of an expert."""
 
     about: Any
-
-
-@dataclass(frozen=True)
-class Leader(Broadcast):
-    expert: int
 
 
 @dataclass(frozen=True)
@@ -71,11 +56,6 @@ class Walker:
 
     def upload(self, state: Heard, noise: Noise) -> tuple[Report, Heard]:
         return Report(noise.release(self.report, state.losses)), state
-
-
-@dataclass(frozen=True)
-class Totals:
-    totals: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -126,22 +106,10 @@ def local_leader(law: Law, cost: float, setting: Setting, client: Any = Walker) 
         **DEFAULT_VIEWS,
         Observer.SERVER: DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen},
     }
-    assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
     certificate = Certificate(
         "distributed" if law == "share" else "local",
         "certified",
-        tuple(
-            Guarantee(
-                observer,
-                view,
-                Event(),
-                Event().adjacency(),
-                curve,
-                Proof("composition.md", "disjoint-pieces"),
-                assumes=assumes,
-            )
-            for observer, view in views.items()
-        ),
+        guarantees(curve, Proof("composition.md", "disjoint-pieces"), views=views),
         {
             "Report.about": seen,
             "Leader.rounds": Channel.TIMING,
