@@ -359,10 +359,7 @@ def _replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_statement_in_a_signed_run_is_found(
-    made: Command, tmp_path: Path, forgery: str
-) -> None:
+def test_a_forged_statement_in_a_signed_run_is_found(made: Command, tmp_path: Path) -> None:
     mine, public = _key(tmp_path, "mine")
     (tmp_path / "details.toml").write_text(
         'name = "Ours"\nrecords_per_client = 2\nexpires = 2999-01-01\n'
@@ -370,10 +367,16 @@ def test_a_forged_statement_in_a_signed_run_is_found(
     )
     assert made("statement", "results", "--details", "details.toml").code == 0
     assert made("verify", "results", "--sign", str(mine)).code == 0
-    FORGERIES[forgery](tmp_path / "results" / "statement" / "private")
-    answer = made("verify", "results", "--key", str(public))
-    assert (answer.code, "differs: statement/" in answer.out) == (1, True)
-    assert answer.out.splitlines()[-2].startswith("not ok: results")
+    signed = (tmp_path / "results").rename(tmp_path / "signed")
+    for forgery, forge in FORGERIES.items():
+        results = shutil.copytree(signed, tmp_path / "results")
+        forge(results / "statement" / "private")
+        answer = made("verify", "results", "--key", str(public))
+        assert (answer.code, "differs: statement/" in answer.out) == (1, True), forgery
+        assert answer.out.splitlines()[-2].startswith("not ok: results"), forgery
+        shutil.rmtree(results)
+    signed.rename(tmp_path / "results")  # nothing else makes it fail
+    assert made("verify", "results", "--key", str(public)).code == 0
 
 
 def test_a_statement_of_an_audited_signed_run_verifies(made: Command, tmp_path: Path) -> None:
