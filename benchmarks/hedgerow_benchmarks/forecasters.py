@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Past
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.losses import Gains
 from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import in_turn
+from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
+from hedgerow_papers.jacobsen2025.forecasters import FORECASTERS, PUBLISHED, Past
 
 HOSPITALS, WEEKS, REPETITIONS = 293, 148, 10  # as large as the largest published game
 

@@ -28,10 +28,8 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.algorithms.watch.block_selection import BlockSelection
 from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.combination import Combination
@@ -49,8 +47,10 @@ from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, peak_mebibyt
 from hedgerow_benchmarks.repeating import Repeating, losses
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
+from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
 from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 SUM = "losses.sum()"

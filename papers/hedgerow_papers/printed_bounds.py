@@ -14,9 +14,9 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.printed import Printed, printed_numbers, printed_regret
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.setting import Setting
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 
 DOUBT = 0.05  # the failure probability of a theorem, rho or beta

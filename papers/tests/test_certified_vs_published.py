@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.ours import certified_vs_published as experiment
 from hedgerow_papers.ours.certified_vs_published import (
     AS_PROVEN,

@@ -19,6 +19,7 @@ from hedgerow.core.lattice import round_to_lattice
 from hedgerow.studies.config import load
 from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
+from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
 from hedgerow_papers.jacobsen2025.hospitals import (
     BEDS,
     EXCERPT,
@@ -210,7 +211,7 @@ def test_suspected_cases_count_where_the_official_file_is(made_up: Path) -> None
 
 def test_reports_without_public_sizes_take_the_whole_range(made_up: Path) -> None:
     game = Hospitals()
-    algorithm = hr.WalkMeta(mu=1.0, reports="silo").build(game.setting)
+    algorithm = WalkMeta(mu=1.0, reports="silo").build(game.setting)
     assert hr.simulate(algorithm, game, 0).played == game.setting.rounds
     assert isinstance(algorithm.client, Reporter)
     assert algorithm.client.noise is not None

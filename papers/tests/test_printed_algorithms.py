@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.asi2023.potential import AsiPotential, printed_cost
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
 from hedgerow_papers.gao2024.fed_svt import FedSVT

@@ -17,16 +17,10 @@ from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelecti
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.phases.vote_selection import VoteSelection as VoteSelection
 from .algorithms.private import Private as Private
-from .algorithms.proven.proven_doubling import ProvenDoubling as ProvenDoubling
-from .algorithms.proven.proven_potential import ProvenPotential as ProvenPotential
-from .algorithms.proven.proven_sparse_vector import ProvenSparseVector as ProvenSparseVector
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
 from .algorithms.sparse_vector.doubling import Doubling as Doubling
-from .algorithms.sparse_vector.potential import Potential as Potential
 from .algorithms.sparse_vector.sparse_vector import SparseVector as SparseVector
-from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
-from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .algorithms.watch.block_selection import BlockSelection as BlockSelection
 from .algorithms.watch.watched_selection import WatchedSelection as WatchedSelection
 from .audits.registry import AUDITS as AUDITS

@@ -27,6 +27,8 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+from hedgerow_papers.asi2023.certified_potential import Potential
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 from support.streams import late, stand_in
 
 BUDGETS, CLIENTS = (1.0, 3.0, 10.0, 30.0), (1, 4, 12)
@@ -54,11 +56,12 @@ STREAMS = DRAWN | RECORDED
 
 
 def certified() -> dict[str, AlgorithmSpec]:
-    """The certified forms that play experts within a budget."""
+    """The certified forms that play experts within a budget; of `papers/`, kinds of sparse vector."""
     found: dict[str, AlgorithmSpec] = {}
     for name, spec in variants().items():
         budget = spec.traits.epsilon in {field.name for field in fields(spec)}
-        if budget and has_experts(spec) and not type(spec).__module__.startswith("hedgerow_papers"):
+        ours = not type(spec).__module__.startswith("hedgerow_papers")
+        if budget and has_experts(spec) and (ours or name.startswith(("potential", "proven_"))):
             found[name] = spec
     return found
 
@@ -90,7 +93,7 @@ def promised(spec: AlgorithmSpec, made: Environment, seed: int) -> AlgorithmSpec
     It minimises a bound for streams with such an expert. On others more budget may hurt: it means
     a lower threshold, so that good experts leave and are forgotten.
     """
-    if not isinstance(spec, hr.ProvenSparseVector):
+    if not isinstance(spec, ProvenSparseVector):
         return spec
     block, _ = made.block(made.start(seed), made.setting.rounds, None)
     return replace(spec, best_loss=float(block.losses.mean(axis=1).sum(axis=0).min()))
@@ -231,7 +234,7 @@ def equal_epochs(epsilon: float, setting: Setting) -> Algorithm:
         weights=Weights(equal, None, selection.rate),
         delta=0.0,
     )
-    built = hr.Potential(epsilon=epsilon).build(setting)
+    built = Potential(epsilon=epsilon).build(setting)
     return replace(built, server=server, shortcuts=replace(built.shortcuts, advance=server.advance))
 
 

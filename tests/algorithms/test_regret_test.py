@@ -11,6 +11,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import AboveThreshold
+from hedgerow_papers.asi2023.certified_potential import Potential
 from support.played import seen_in
 from support.streams import late, stand_in
 
@@ -46,8 +47,8 @@ def test_a_test_of_the_regret_costs_what_a_test_of_the_loss_does(epsilon: float)
     assert largest_loss(sparse, seed=1) > 1.5 * said  # the noise of a test of the loss is too small
 
 
-@pytest.mark.parametrize("spec", [hr.Doubling(epsilon=20.0), hr.Potential(epsilon=20.0)])
-def test_many_exchanges_at_once_play_as_one_by_one_does(spec: hr.Doubling | hr.Potential) -> None:
+@pytest.mark.parametrize("spec", [hr.Doubling(epsilon=20.0), Potential(epsilon=20.0)])
+def test_many_exchanges_at_once_play_as_one_by_one_does(spec: hr.Doubling | Potential) -> None:
     """Also where the test changes within a block."""
     made = stand_in("days", 3, clients=3, experts=6, rounds=300)
     algorithm = spec.build(made.setting)
@@ -62,8 +63,8 @@ def test_many_exchanges_at_once_play_as_one_by_one_does(spec: hr.Doubling | hr.P
     assert server.by_regret(used)
 
 
-@pytest.mark.parametrize("spec", [hr.Doubling, hr.Potential])
-def test_what_all_lose_alike_ends_no_run(spec: type[hr.Doubling] | type[hr.Potential]) -> None:
+@pytest.mark.parametrize("spec", [hr.Doubling, Potential])
+def test_what_all_lose_alike_ends_no_run(spec: type[hr.Doubling] | type[Potential]) -> None:
     """However long all experts lose, the regret after they stop is that of a few runs."""
     found = []
     for rounds in (1000, 8000):

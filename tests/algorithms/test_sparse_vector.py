@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.plan import Plan, rule
@@ -27,6 +26,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 from hedgerow_papers.ours.distance_to_lower_bound import family, floor
 from support.played import seen_in
 from support.stopping import Stopping

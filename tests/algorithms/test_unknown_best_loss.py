@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.proven.proven_doubling import ProvenDoubling
 from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.selector import Selector
@@ -21,6 +20,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow_papers.asi2023.proven_doubling import ProvenDoubling
 from support.attacked import attacked
 from support.played import seen_in
 

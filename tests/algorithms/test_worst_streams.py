@@ -14,8 +14,6 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.gradient.noisy_ftrl import Gradients
-from hedgerow.algorithms.walks.decorrelation import Decorrelation
-from hedgerow.algorithms.walks.walk_meta import shared
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.evaluation.recorder import Recorder
@@ -23,6 +21,8 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.asi2023.cover_dartboard import CoverDartboard
 from hedgerow_papers.asi2023.hidden_direction import HiddenDirection
+from hedgerow_papers.jacobsen2025.certified_meta import shared
+from hedgerow_papers.jacobsen2025.decorrelation import Decorrelation
 
 
 class Louder(SeededNoise):

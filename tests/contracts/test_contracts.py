@@ -131,7 +131,7 @@ IN_THE_QUICK_SUITE = {
         if c not in ("causal", "sensitivities hold", "noise follows its law", "million rounds")
     ),
     "walk_leader, distributed": ("covers every message", "sensitivities hold", "within the budget"),
-    # tests/algorithms/test_walk_meta.py has quicker ones
+    # papers/tests/test_walk_meta.py has quicker ones
     "walk_meta": ALIKE,
     # in games of experts it is the shrinking dartboard
     "cover_dartboard": (),

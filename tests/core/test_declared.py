@@ -29,6 +29,8 @@ from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.studies.storage.identity import fingerprint
+from hedgerow_papers.asi2023.proven_doubling import ProvenDoubling
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 
 SETTING = Setting(clients=2, experts=3, horizon=12)
 
@@ -306,7 +308,7 @@ def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
         for feature in (Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS)
     )
     setting = hr.Setting(10, 20, 100)
-    proved = hr.ProvenSparseVector(epsilon=10.0).build(setting)
+    proved = ProvenSparseVector(epsilon=10.0).build(setting)
     assert proved.in_game(away).claims.regret_bound == proved.claims.regret_bound is not None
     assert proved.in_game(asleep).claims.regret_bound is None
     hedge = hr.Hedge().build(setting)
@@ -316,7 +318,7 @@ def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
 
 
 def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses() -> None:
-    spec = hr.ProvenDoubling(plan=Plan(threshold=100.0))
+    spec = ProvenDoubling(plan=Plan(threshold=100.0))
     built = spec.build(hr.Setting(10, 100, 512))
     assert "wrong_doubling_at_most" in built.parameters
     for traits in (Traits(adversary="adaptive"), Traits(sees_plays=True)):

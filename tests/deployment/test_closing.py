@@ -26,6 +26,7 @@ from hedgerow.deployment.record import read_deployment
 from hedgerow.deployment.server import DROPPED, StudyServer
 from hedgerow.deployment.wire import Refused
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 from hedgerow_papers.gao2024.certified_frank_wolfe import FrankWolfe
 from support.command import Command
 from support.simulated import Faults, SimulatedStudy, small_study
@@ -345,7 +346,7 @@ def test_late_shares_enter_no_other_exchange(name: str) -> None:
 
 
 def test_the_certificate_says_that_answers_are_public() -> None:
-    plain = hr.ProvenSparseVector().build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
+    plain = ProvenSparseVector().build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
     closed = plain.closed_by("fold")
     assert plain.claims.regret_bound is not None
     assert closed.claims.regret_bound is None

@@ -15,7 +15,6 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.mixture.private_mixture import PrivateMixture
-from hedgerow.algorithms.proven.proven_doubling import ProvenDoubling
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.outcome import same
@@ -44,6 +43,7 @@ from hedgerow.environments.wrappers.visits import Visits
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig, from_table
 from hedgerow.studies.run import run_study
+from hedgerow_papers.asi2023.proven_doubling import ProvenDoubling
 from support.played import plays_of
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=200)

@@ -15,7 +15,6 @@ from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import AdderState, Summing, Totals
@@ -36,6 +35,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.units import Client
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 from hedgerow_papers.gao2024.fed_svt import total_cost
 from support.broken_games import BROKEN_GAMES
 from support.honest import NoisySums

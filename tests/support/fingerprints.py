@@ -18,11 +18,11 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 SETTING = Setting(clients=5, experts=20, horizon=200)

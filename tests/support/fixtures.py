@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.algorithms.walks.forecasters import FORECASTERS
 from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
 from hedgerow.core import registry as plugins
@@ -25,6 +24,7 @@ from hedgerow.environments.recorded.data import CHOSEN
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.benchmark import BENCHMARKS
 from hedgerow.studies import run
+from hedgerow_papers.jacobsen2025.forecasters import FORECASTERS
 from support.command import PLUGIN, STUDY, Answer, Command
 
 

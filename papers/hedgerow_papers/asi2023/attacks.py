@@ -1,4 +1,4 @@
-"""Audit cases for the printed dartboard, whose epsilon is a claim, and the printed potential."""
+"""Audit cases for the printed dartboard, whose epsilon is a claim, and for potentials."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ from dataclasses import replace
 
 from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases import dartboard as board
-from hedgerow.audits.cases.parts import ExactCases, in_every_round, less_selection, peer_curve
-from hedgerow.audits.cases.recency import many_belows_of
-from hedgerow.audits.cases.restarting import SETTING, half_integer, two_epochs
+from hedgerow.audits.cases.parts import (
+    ExactCases,
+    in_every_round,
+    less_selection,
+    peer_curve,
+    with_curve,
+)
+from hedgerow.audits.cases.recency import first_by_regret, many_belows_of, regret_streams
+from hedgerow.audits.cases.restarting import (
+    SETTING,
+    epoch_cases,
+    half_integer,
+    made_for,
+    two_epochs,
+)
 from hedgerow.audits.drawn import CUT
 from hedgerow.privacy.curves import PureDP
+from hedgerow_papers.asi2023.certified_potential import Growing, Potential
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.potential import SLACK, AsiPotential
 
@@ -46,3 +59,31 @@ def potential(spec: AsiPotential) -> tuple[AuditCase, ...]:
         made.whole("worst transcript, two epochs", server, "holds"),
         made.whole("four fifths of the selection noise", less_selection(server), "violated"),
     )
+
+
+def growing(spec: Potential) -> tuple[AuditCase, ...]:
+    """Those of all servers that restart, and later epochs that pay too little.
+
+    Two sizes of epochs are enough, and short games reach them.
+    """
+    played = half_integer(replace(spec, every=1))
+    algorithm = played.build(SETTING)
+    server = in_every_round(algorithm)
+    assert isinstance(server, Growing)
+    weights = replace(server.weights, later=server.weights.later[:1])
+    server = replace(server, weights=weights)
+    made = made_for(
+        with_curve(algorithm, weights.cost(server.delta)), server, changes(spec, played)
+    )
+    found = epoch_cases(made, server)
+    if not server.weights.later:
+        return found
+    later, column = regret_streams(server), server.weights.of(first_by_regret(server))
+    return *found, made.of_run("later epochs at the first rate", _too_fast(server), later, column)
+
+
+def _too_fast(server: Growing) -> Growing:
+    """The bug: the second epoch has twice the draws, but their later weights are not halved."""
+    (second,) = server.weights.later
+    fast = tuple(replace(column, later=2 * column.later) for column in second)
+    return replace(server, weights=replace(server.weights, later=(fast,)))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.asi2023.potential import AsiPotential
 from hedgerow_papers.experiments.experiment import (
     Check,

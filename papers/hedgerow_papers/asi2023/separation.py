@@ -30,7 +30,6 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -41,6 +40,7 @@ from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.experiments.experiment import (
     Check,

@@ -29,7 +29,6 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.printed import printed_numbers
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.protocol import AlgorithmSpec
@@ -39,6 +38,7 @@ from hedgerow.evaluation.summary import digits
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.experiments.experiment import (
     Check,

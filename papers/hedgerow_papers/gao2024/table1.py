@@ -26,7 +26,6 @@ from typing import Any
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.printed import printed_numbers
-from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -38,6 +37,7 @@ from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_r
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 from hedgerow_papers.asi2023.sparse_vector import AsiSparseVector
 from hedgerow_papers.claims import printed_claim
 from hedgerow_papers.experiments.experiment import (

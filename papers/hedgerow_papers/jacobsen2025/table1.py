@@ -34,9 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.walks.forecasters import PUBLISHED as LEARNERS
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.units import Part, Person
 from hedgerow.evaluation.statistics import Estimate
@@ -53,6 +51,8 @@ from hedgerow_papers.experiments.experiment import (
     judged,
 )
 from hedgerow_papers.experiments.pictures import footer
+from hedgerow_papers.jacobsen2025.certified_meta import MetaPlan, WalkMeta
+from hedgerow_papers.jacobsen2025.forecasters import PUBLISHED as LEARNERS
 from hedgerow_papers.jacobsen2025.hospitals import PUBLISHED_WEEKS, Hospitals, Sizes, counted
 from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta
 from hedgerow_papers.statistics import Ratio

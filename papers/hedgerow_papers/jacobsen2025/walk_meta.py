@@ -7,11 +7,11 @@ from math import log, sqrt
 
 import numpy as np
 
-from hedgerow.algorithms.walks.decorrelation import SLACK, Decorrelation, leading
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
+from hedgerow_papers.jacobsen2025.decorrelation import SLACK, Decorrelation, leading
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,12 @@ from typing import Any
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from hedgerow_papers.asi2023.potential import AsiPotential
 from hedgerow_papers.experiments.experiment import (

@@ -27,10 +27,8 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Halving, Realizable, Rotating
@@ -39,8 +37,10 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
 from hedgerow_papers.agarwal2017.tree_leader import TreeLeader
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, Verdict, judged
 from hedgerow_papers.experiments.pictures import footer
+from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
 from hedgerow_papers.jacobsen2025.walk_batches import WalkBatches
 
 HORIZON, DELTA = 512, 1e-6

@@ -44,10 +44,8 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.algorithms.watch.block_selection import BlockSelection
 from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.environment import Environment
@@ -60,9 +58,11 @@ from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.oblivious import CommonCoins
 from hedgerow.environments.recorded.flusight import FluSight
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow_papers.asi2023.certified_potential import Potential
 from hedgerow_papers.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict
 from hedgerow_papers.experiments.pictures import footer
 from hedgerow_papers.gao2024.movielens import MovieLensGenres, locate
+from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
 from hedgerow_papers.ours.hospital_shares import HospitalShares
 
 DELTA = 1e-6

@@ -24,14 +24,8 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "noisy_ftrl": "hedgerow.algorithms.gradient.noisy_ftrl:NoisyFTRL",
         "online_sgd": "hedgerow.algorithms.learning.online_sgd:OnlineSGD",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
-        "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "private_hedge": "hedgerow.algorithms.dartboard.private_hedge:PrivateHedge",
         "private_mixture": "hedgerow.algorithms.mixture.private_mixture:PrivateMixture",
-        "proven_doubling": "hedgerow.algorithms.proven.proven_doubling:ProvenDoubling",
-        "proven_potential": "hedgerow.algorithms.proven.proven_potential:ProvenPotential",
-        "proven_sparse_vector": (
-            "hedgerow.algorithms.proven.proven_sparse_vector:ProvenSparseVector"
-        ),
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
         "running_leader": "hedgerow.algorithms.correlated.running_leader:RunningLeader",
         "shrinking_dartboard": (
@@ -41,7 +35,6 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
         "vote_selection": "hedgerow.algorithms.phases.vote_selection:VoteSelection",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
-        "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
         "watched_selection": "hedgerow.algorithms.watch.watched_selection:WatchedSelection",
         "window_leader": "hedgerow.algorithms.correlated.window_leader:WindowLeader",
     },

@@ -34,10 +34,8 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.algorithms.watch.block_selection import BlockSelection
 from hedgerow.algorithms.watch.watched_selection import WatchedSelection
 from hedgerow.core.environment import Environment
@@ -222,7 +220,7 @@ def candidates() -> list[Candidate]:
     for budget in ({**pure, "delta": 0.0}, both):
         for talk, every in often:
             rare = () if every == 1 else (f"every={every}",)
-            for kind in (SparseVector, Doubling, Potential):
+            for kind in (SparseVector, Doubling):
                 add(kind(**budget, every=every), talk, *rare)
             steps = None if every == 1 else every
             add(ShrinkingDartboard(**budget, every=steps), talk, *rare)
@@ -241,7 +239,6 @@ def candidates() -> list[Candidate]:
         add(WindowLeader(**both, trust="distributed", every=every), talk, f"every={every}")
     for trust in ("distributed", "local"):
         add(WalkLeader(**both, trust=trust), TALKS[0])
-        add(WalkMeta(**both, trust=trust), TALKS[0])
     add(PhasedSelection(**both, trust="distributed"), TALKS[-1])
     add(PhasedSelection(**pure), TALKS[-1])
     add(WatchedSelection(**pure), TALKS[0])

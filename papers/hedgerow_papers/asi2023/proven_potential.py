@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hedgerow.algorithms.proven.bounds import EpochRuns, Game, epochs_bound, runs_of
-from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
-from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import Proof
 from hedgerow.core.protocol import SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
+from hedgerow_papers.asi2023.certified_potential import Growing, Potential
+from hedgerow_papers.asi2023.proven_bounds import EpochRuns, Game, epochs_bound, runs_of
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ProvenPotential(Potential):
     --------
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
-    >>> 10 < hr.ProvenPotential(epsilon=10.0).build(setting).regret_at_most < 11
+    >>> 10 < ProvenPotential(epsilon=10.0).build(setting).regret_at_most < 11
     True
     """
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.plan import Plan
-from hedgerow.algorithms.sparse_vector.potential import Growing, Potential
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.recording import RecordingNoise
@@ -24,6 +23,7 @@ from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow_papers.asi2023.certified_potential import Growing, Potential
 from support.attacked import attacked
 from support.played import seen_in
 from support.streams import stand_in

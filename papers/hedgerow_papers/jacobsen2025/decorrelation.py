@@ -42,7 +42,7 @@ class Decorrelation:
     Examples
     --------
     >>> import numpy as np
-    >>> from hedgerow.algorithms.walks.decorrelation import Decorrelation
+    >>> from hedgerow_papers.jacobsen2025.decorrelation import Decorrelation
     >>> shared = np.array([[3.0, 3.0, 0.0], [3.0, 3.0, 0.0], [0.0, 0.0, 3.0]])  # two agree
     >>> Decorrelation().variance(shared, 4.0).item()
     6.0

@@ -5,14 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hedgerow.algorithms.proven.bounds import (
-    EpochRuns,
-    Game,
-    chance_of_end,
-    epochs_bound,
-    runs_of,
-)
-from hedgerow.algorithms.proven.proven_sparse_vector import ProvenSparseVector
 from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser, guessed
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import Proof
@@ -22,6 +14,14 @@ from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import between
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+from hedgerow_papers.asi2023.proven_bounds import (
+    EpochRuns,
+    Game,
+    chance_of_end,
+    epochs_bound,
+    runs_of,
+)
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 
 MOST_GUESSES = 16  # that the regret bound follows; what comes later is given up
 
@@ -39,7 +39,7 @@ class ProvenDoubling(Doubling):
     Examples
     --------
     >>> import hedgerow as hr
-    >>> setting, spec = hr.Setting(10, 100, 512), hr.ProvenDoubling(epsilon=10.0)
+    >>> setting, spec = hr.Setting(10, 100, 512), ProvenDoubling(epsilon=10.0)
     >>> 10 < spec.build(setting).regret_at_most < 11
     True
     >>> 30 < spec.regret_at_most(setting, best_loss=1.0) < 45

@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.walks.decorrelation import Decorrelation, leading, projected
-from hedgerow.algorithms.walks.forecasters import (
+from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.transcript import Everything
+from hedgerow_papers.jacobsen2025.certified_meta import MetaPlan, WalkMeta, shared
+from hedgerow_papers.jacobsen2025.decorrelation import Decorrelation, leading, projected
+from hedgerow_papers.jacobsen2025.forecasters import (
     FORECASTERS,
     LAST,
     LEADER,
@@ -25,11 +30,6 @@ from hedgerow.algorithms.walks.forecasters import (
     Trend,
     Weighted,
 )
-from hedgerow.algorithms.walks.walk_meta import MetaPlan, WalkMeta, shared
-from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
-from hedgerow.core.errors import InvalidValue
-from hedgerow.core.noise import SeededNoise
-from hedgerow.core.transcript import Everything
 from hedgerow_papers.jacobsen2025.walk_meta import JacobsenWalkMeta, PrintedDecorrelation
 
 MEAN = MetaPlan(follow="mean")

@@ -129,7 +129,7 @@ class Potential(AlgorithmSpec):
     --------
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
-    >>> print(hr.Potential(epsilon=1.0).build(setting).certificate.peer.curve.words())
+    >>> print(Potential(epsilon=1.0).build(setting).certificate.peer.curve.words())
     epsilon = 1, delta = 0
 
     References

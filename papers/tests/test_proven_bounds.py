@@ -11,20 +11,6 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.proven.bounds import (
-    COARSE,
-    FINE,
-    EpochRuns,
-    Game,
-    Grid,
-    Prices,
-    Runs,
-    chance_of_end,
-    epochs_bound,
-    loss_bound,
-    regret_bound,
-    run_cost,
-)
 from hedgerow.algorithms.sparse_vector.plan import Plan
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.core.environment import Environment
@@ -38,12 +24,29 @@ from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 from hedgerow.studies.study import notes
+from hedgerow_papers.asi2023.proven_bounds import (
+    COARSE,
+    FINE,
+    EpochRuns,
+    Game,
+    Grid,
+    Prices,
+    Runs,
+    chance_of_end,
+    epochs_bound,
+    loss_bound,
+    regret_bound,
+    run_cost,
+)
+from hedgerow_papers.asi2023.proven_doubling import ProvenDoubling
+from hedgerow_papers.asi2023.proven_potential import ProvenPotential
+from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 from support.command import Command
 from support.played import seen_in
 
 
 def proved(epsilon: float, setting: Setting, **choices: Any) -> Algorithm:
-    return hr.ProvenSparseVector(epsilon=epsilon, **choices).build(setting)
+    return ProvenSparseVector(epsilon=epsilon, **choices).build(setting)
 
 
 def regret(algorithm: Algorithm, environment: Environment, seeds: int) -> Estimate:
@@ -145,8 +148,8 @@ def test_a_known_best_loss_is_covered() -> None:
 # Epochs that differ
 
 PROVED: dict[str, Any] = {
-    "doubling": hr.ProvenDoubling,
-    "potential": hr.ProvenPotential,
+    "doubling": ProvenDoubling,
+    "potential": ProvenPotential,
 }
 
 
@@ -187,7 +190,7 @@ def test_differing_epochs_keep_their_bound_and_come_near_it(
 @pytest.mark.parametrize(("best", "share"), [(0.5, 0.1), (2.0, 0.02)])
 def test_doubling_is_covered_whatever_the_best_expert_loses(best: float, share: float) -> None:
     """The best expert loses first, and nobody tells the algorithm how much it may lose."""
-    setting, spec = Setting(10, 16, 512), hr.ProvenDoubling(50.0)
+    setting, spec = Setting(10, 16, 512), ProvenDoubling(50.0)
     losses = np.array(ladder(setting, 1).losses)
     losses[2:], losses[:2] = losses[:-2].copy(), 0.0
     losses[:2, :, 0] = best / 2
@@ -201,9 +204,9 @@ def test_doubling_is_covered_whatever_the_best_expert_loses(best: float, share: 
 
 def test_what_the_bound_of_doubling_does_not_cover_is_refused() -> None:
     with pytest.raises(InvalidValue, match="best_loss"):
-        hr.ProvenDoubling().regret_at_most(Setting(2, 4, 100), 101.0)
+        ProvenDoubling().regret_at_most(Setting(2, 4, 100), 101.0)
     with pytest.raises(InvalidValue, match="to be None: the bound"):
-        hr.ProvenDoubling(plan=Plan(front=0.5))
+        ProvenDoubling(plan=Plan(front=0.5))
 
 
 GAME = Game(clients=10, experts=50, horizon=512, every=1, exchanges=511)
@@ -231,7 +234,7 @@ def test_the_bound_of_epochs_grows_with_what_is_given_up() -> None:
 
 def test_an_epoch_ends_no_more_often_than_its_bound() -> None:
     """Few draws, so that epochs do end: a quarter of the bound would fail."""
-    setting, spec = Setting(1, 16, 256), hr.ProvenDoubling(40.0, plan=Plan(3, 2.0))
+    setting, spec = Setting(1, 16, 256), ProvenDoubling(40.0, plan=Plan(3, 2.0))
     algorithm = spec.build(setting)
     bound = algorithm.parameters["wrong_doubling_at_most"]
     stream = ladder(setting, 1)
@@ -241,7 +244,7 @@ def test_an_epoch_ends_no_more_often_than_its_bound() -> None:
 
 def test_the_recursion_beats_the_mean_of_a_product() -> None:
     """At the proved constants Theorem 3 of `proofs/doubling.md` says nothing, the recursion 0.084."""
-    built = hr.ProvenDoubling().build(Setting(10, 100, 512))
+    built = ProvenDoubling().build(Setting(10, 100, 512))
     assert 0.05 < built.parameters["wrong_doubling_at_most"] < 0.085
     more = replace(RUNS, weights=tuple(8.0 / k for k in range(1, 20)))
     assert chance_of_end(GAME, more) < chance_of_end(GAME, RUNS) < 1
@@ -318,7 +321,7 @@ def test_the_bound_counts_the_whole_threshold(
         asked.append((game, runs))
         return 1.0
 
-    monkeypatch.setattr("hedgerow.algorithms.proven.proven_sparse_vector.regret_bound", seen)
+    monkeypatch.setattr("hedgerow_papers.asi2023.proven_sparse_vector.regret_bound", seen)
     algorithm = proved(10.0, Setting(3, 8, 101), best_loss=best_loss)
     ((game, runs),) = asked
     assert isinstance(algorithm.server, RecencySelector)
@@ -353,7 +356,7 @@ def test_other_calibrations_and_games_have_no_bound() -> None:
 def test_choices_outside_the_proof_are_refused(name: str) -> None:
     value: Any = {"front": 0.5, "draw": "permute-and-flip"}[name]
     with pytest.raises(InvalidValue, match="to be None: the bound"):
-        hr.ProvenSparseVector(plan=Plan(**{name: value}))
+        ProvenSparseVector(plan=Plan(**{name: value}))
 
 
 def test_certify_states_the_bounds(hedgerow: Command) -> None:

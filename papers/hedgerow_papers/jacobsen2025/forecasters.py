@@ -41,7 +41,7 @@ class Past:
     Examples
     --------
     >>> import numpy as np
-    >>> from hedgerow.algorithms.walks.forecasters import Past
+    >>> from hedgerow_papers.jacobsen2025.forecasters import Past
     >>> Past(np.zeros((2, 3)), np.zeros(3), rounds=2).rounds
     2
     """
@@ -90,7 +90,7 @@ class Trend(Weighted):
 
     Examples
     --------
-    >>> from hedgerow.algorithms.walks.forecasters import Trend
+    >>> from hedgerow_papers.jacobsen2025.forecasters import Trend
     >>> Trend(window=4, slope=1.0).weights(4).round(2).tolist()
     [-0.5, 0.0, 0.5, 1.0]
     """
@@ -125,7 +125,7 @@ class Smoothing(Weighted):
 
     Examples
     --------
-    >>> from hedgerow.algorithms.walks.forecasters import Smoothing
+    >>> from hedgerow_papers.jacobsen2025.forecasters import Smoothing
     >>> Smoothing(rate=0.5).weights(2).round(3).tolist()
     [0.333, 0.667]
     """
@@ -150,7 +150,7 @@ class Leader(Forecaster):
     Examples
     --------
     >>> import numpy as np
-    >>> from hedgerow.algorithms.walks.forecasters import Leader, Past
+    >>> from hedgerow_papers.jacobsen2025.forecasters import Leader, Past
     >>> Leader().forecast(Past(np.zeros((1, 2)), np.array([1.0, 3.0]), rounds=2)).tolist()
     [0.5, 1.5]
     """
@@ -175,7 +175,7 @@ class Panel:
     Examples
     --------
     >>> import numpy as np
-    >>> from hedgerow.algorithms.walks.forecasters import LAST, LEADER, Panel, Past
+    >>> from hedgerow_papers.jacobsen2025.forecasters import LAST, LEADER, Panel, Past
     >>> past = Past(np.array([[0.0, 1.0], [0.5, 0.0]]), np.array([0.5, 1.0]), rounds=2)
     >>> Panel((LAST, LEADER)).forecasts(past).tolist()
     [[0.5, 0.0], [0.25, 0.5]]

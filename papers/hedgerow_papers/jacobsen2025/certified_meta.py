@@ -16,8 +16,6 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.walks.choices import MEANINGS, WalkSpec, span
-from hedgerow.algorithms.walks.decorrelation import Decorrelation
-from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Panel, Past
 from hedgerow.algorithms.walks.reports import (
     NoisyReport,
     Reporter,
@@ -48,6 +46,8 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import one_of
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow_papers.jacobsen2025.decorrelation import Decorrelation
+from hedgerow_papers.jacobsen2025.forecasters import FORECASTERS, PUBLISHED, Panel, Past
 
 CHOICE = "choice"  # the purpose of the noise with which a forecaster is chosen
 ANNOUNCED = {"Forecast.rounds": Channel.TIMING, "Forecast.values": Channel.BROADCASTS}
@@ -329,7 +329,7 @@ class WalkMeta(WalkSpec):
         over 8 to 64 rounds and the leader.
     plan
         What experts may choose about the choice of a forecaster:
-        `MetaPlan(follow, decorrelated)` of `hedgerow.algorithms.walks.walk_meta`, in a
+        `MetaPlan(follow, decorrelated)` of `hedgerow_papers.jacobsen2025.certified_meta`, in a
         study file a table. None (default): a noisy choice, with a regret bound for any forecasters.
     honest
         The number of clients whose shares of noise must be enough. None (default): clients - 1.
@@ -344,7 +344,7 @@ class WalkMeta(WalkSpec):
     --------
     >>> import hedgerow as hr
     >>> game = hr.Switching(clients=1, experts=5, horizon=400)
-    >>> algorithms = {"meta": hr.WalkMeta(mu=4.0), "leader": hr.WalkLeader(mu=4.0)}
+    >>> algorithms = {"meta": WalkMeta(mu=4.0), "leader": hr.WalkLeader(mu=4.0)}
     >>> study = hr.run(game, algorithms, seeds=5)
     >>> study["meta"].regret.mean < study["leader"].regret.mean
     True

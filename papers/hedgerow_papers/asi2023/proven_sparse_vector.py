@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
-from hedgerow.algorithms.proven.bounds import Game, proved_plan, regret_bound, runs_of
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.plan import Constants
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
@@ -17,6 +16,7 @@ from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.protocol import SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
+from hedgerow_papers.asi2023.proven_bounds import Game, proved_plan, regret_bound, runs_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ProvenSparseVector(SparseVector):
     --------
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
-    >>> 10.0 < hr.ProvenSparseVector(epsilon=10.0).build(setting).regret_at_most < 10.2
+    >>> 10.0 < ProvenSparseVector(epsilon=10.0).build(setting).regret_at_most < 10.2
     True
     """
 
