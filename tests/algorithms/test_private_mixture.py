@@ -205,8 +205,13 @@ def _by_first_weeks() -> hr.Combining:
 
 @pytest.mark.parametrize(
     ("game", "plain", "most"),
-    [(FLU, 15.724, 15.42), (_by_first_weeks(), 15.729, 15.56), (SLEEPING, 15.757, 15.65)],
-    ids=["12 models", "20 by the first weeks", "42 with gaps"],
+    [
+        pytest.param(FLU, 15.724, 15.42, id="12 models"),
+        pytest.param(
+            _by_first_weeks(), 15.729, 15.56, id="20 by the first weeks", marks=pytest.mark.long
+        ),
+        pytest.param(SLEEPING, 15.757, 15.65, id="42 with gaps"),
+    ],
 )
 def test_flu_forecasts_are_combined_better_than_by_the_plain_average(
     game: hr.Combining, plain: float, most: float

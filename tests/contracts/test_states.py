@@ -180,7 +180,10 @@ def test_only_states_are_encoded() -> None:
     assert encode_state(Cached(2)) == encode(Cached(2))
 
 
-@pytest.mark.parametrize("name", list(AUDITS))
+@pytest.mark.parametrize(
+    "name",  # proven forms search for half a second for each bug, and have the roles of the others
+    [pytest.param(x, marks=pytest.mark.long if x.startswith("proven") else ()) for x in AUDITS],
+)
 def test_planted_bugs_of_audits_declare_their_states_too(name: str) -> None:
     """The audits play these algorithms, and a deployment could."""
     for case in AUDITS[name](ALGORITHMS[name]()):

@@ -32,13 +32,15 @@ SPECS = {
 
 
 OWN_PATTERN = [("running leader", "person:3/2"), ("noisy ftrl", "window:2")]
+BOTH = list(product([name for name in SPECS if "noisy" not in name], ["person:3@2", "client"]))
+QUICK = {*BOTH[::4], *BOTH[3::4], *OWN_PATTERN}  # every algorithm, with one of the units in turn
 
 
 @pytest.mark.parametrize(
     ("name", "unit"),
     [
-        *product([name for name in SPECS if "noisy" not in name], ["person:3@2", "client"]),
-        *OWN_PATTERN,
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.long)
+        for case in (*BOTH, *OWN_PATTERN)
     ],
 )
 def test_contracts_hold_for_every_unit(name: str, unit: str) -> None:
