@@ -133,9 +133,9 @@ class World:
         masks = [self.mask(data, h) for h in range(len(self.names))]
         return opened([self.y(data)], masks).view(np.int64)
 
-    def part(self, answer: tuple[int, bytes]) -> tuple[np.ndarray, tuple[int, ...]]:
+    def part(self, answer: bytes) -> tuple[np.ndarray, tuple[int, ...]]:
         """The sum of masks that a helper has returned, and whom it names."""
-        found = wire.unpack(answer[1], self.digest, wire.Part)
+        found = wire.unpack(answer, self.digest, wire.Part)
         info = veil.share_info(self.digest, found.exchange, found.helper)
         sealed = found.payload[4 * found.count :]
         return read_words(self.opener.open(sealed, info)), found.damaged

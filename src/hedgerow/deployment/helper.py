@@ -44,12 +44,13 @@ class StudyHelper(HelperLedger):
     def __init__(self, folder: str | Path, link: Link) -> None:
         super().__init__(folder)
         self.link = link
-        self._part: tuple[int, bytes] | None = None
+        self._request: bytes | None = None
         with self._database.closed_if_it_fails():
             self.key = load_or_make(self.folder / KEY)
             algorithm = rebuild(self.manifest)
             self._masked = Masked.of(algorithm)
             self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
+            self._database.reserve()
             if self.over:
                 erase(self.folder)  # the process died before it was done
             else:
@@ -132,11 +133,9 @@ class StudyHelper(HelperLedger):
         """
         if self.over:
             return True
-        if self._part is None:
-            request: bytes = self._pack(wire.Fetch(self.index, self.exchange))
-        else:
-            request = self._part[1]
-        reply = self.link.call(request)
+        if self._request is None:
+            self._request = self._pack(wire.Fetch(self.index, self.exchange))
+        reply = self.link.call(self._request)
         point("helper called")
         if reply is None:
             return False
@@ -145,17 +144,18 @@ class StudyHelper(HelperLedger):
             if refusal.code in TRY_AGAIN:
                 return False
             raise refusal
-        self._part = None
+        self._request = None
         if reply[:1] == wire.Over.kind:
             self._end(reply)
         else:
-            self._part = self.answer(reply)
+            self._request = self.answer(reply)
         return self.over
 
-    def answer(self, task: bytes) -> tuple[int, bytes]:
-        """Open a task: the exchange, and the message with the sum of the masks.
+    def answer(self, task: bytes) -> bytes:
+        """Open a task; return the message with the sum of the masks, once the task is committed.
 
-        The order of the checks is that of `proofs/secure_sums.md#the-helper`.
+        The order of the checks is that of `proofs/secure_sums.md#the-helper`. The commit comes
+        last: nothing is left to be done after the wait for the disk.
         """
         message = wire.unpack(task, self.study, wire.Task)
         if not wire.signed(task, self.study, self.manifest.server):
@@ -163,7 +163,7 @@ class StudyHelper(HelperLedger):
         tickets = self._tickets(message)
         found = wire.hash_of(task)
         row = "SELECT task FROM opened WHERE exchange = ?", (message.exchange,)
-        known = self._database.one(*row)
+        known = self._database.one(*row) if message.exchange <= self.exchange else None
         if known is not None and bytes(known[0]) != found:
             refuse(Code.FORK, "Another set was opened for this exchange. A helper opens one.")
         if known is None and message.exchange <= self.exchange:
@@ -176,16 +176,18 @@ class StudyHelper(HelperLedger):
                 damaged.append(one.client)
             else:
                 total += mask
+        info = veil.share_info(self.study, message.exchange, self.index)
+        sealed = veil.seal(self.manifest.sealing["server"], total.tobytes(), info)
+        named = np.array(damaged, "<u4").tobytes()
+        part = wire.Part(self.index, message.exchange, found, len(damaged), named + sealed)
+        reply = self._pack(part)
         if known is None:
             with self._database.transaction("helper open"):
                 row = (message.exchange, found)
                 self._database.execute("INSERT INTO opened VALUES(?, ?)", row)
                 self.chain.add("opened", message.exchange.to_bytes(8, "little") + found)
-        info = veil.share_info(self.study, message.exchange, self.index)
-        sealed = veil.seal(self.manifest.sealing["server"], total.tobytes(), info)
-        named = np.array(damaged, "<u4").tobytes()
-        part = wire.Part(self.index, message.exchange, found, len(damaged), named + sealed)
-        return message.exchange, self._pack(part)
+            self.exchange = message.exchange
+        return reply
 
     def _tickets(self, message: wire.Task) -> list[wire.Ticket]:
         """The tickets of a task, each signed by its client, for this exchange, each client once."""

@@ -129,12 +129,9 @@ class HelperLedger:
             self.index = self.manifest.helper_names.index(self.name)
             self.over = self._database.one("SELECT 1 FROM log WHERE kind = 'over'") is not None
             """Whether the server has said that no exchange comes any more."""
-
-    @property
-    def exchange(self) -> int:
-        """The last exchange that was opened; 0: none."""
-        row = self._database.one("SELECT max(exchange) FROM opened")
-        return 0 if row is None or row[0] is None else int(row[0])
+            last = self._database.one("SELECT max(exchange) FROM opened")
+            self.exchange: int = 0 if last is None or last[0] is None else last[0]
+            """The last exchange that was opened; 0: none."""
 
     def opened(self) -> dict[int, bytes]:
         """The hash of the task that was answered, by exchange."""
