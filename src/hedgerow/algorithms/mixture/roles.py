@@ -212,17 +212,25 @@ class Learning:
 
     def _combinations(self, state: ServerState) -> Array:
         """The weights of the two learners, shrunk as far as they may be noise; equal weights."""
-        deviation = np.sqrt(state.squares + state.noise)
-        seen = deviation > 0
-        inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=seen)
-        scores = state.sums * inverse
-        share = (state.noise * inverse**2).sum(axis=-1)
-        energy = np.einsum("...kd,...kd->...k", scores, scores)
-        most = (1 + share / self.width) * share
-        kept = np.divide(energy - most, energy, out=np.zeros_like(energy), where=energy > most)
-        learned = normalised(-SHARPNESS * sqrt(log(self.width)) * kept[..., None] * scores)
-        equal = np.broadcast_to(1.0 / self.width, (*kept.shape[:-1], 1, self.width))
+        learned = shrunk_weights(state.sums, state.squares, state.noise)
+        equal = np.broadcast_to(1.0 / self.width, (*learned.shape[:-2], 1, self.width))
         return np.concatenate([learned, equal], axis=-2)
+
+
+def shrunk_weights(sums: Array, squares: Array, noise: Array) -> Array:
+    """Weights from noisy sums of gradients (..., d), shrunk as far as these may be noise.
+
+    `squares` is how large exact sums are by chance, squared, and `noise` the variance of the noise.
+    """
+    width, deviation = sums.shape[-1], np.sqrt(squares + noise)
+    seen = deviation > 0
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=seen)
+    scores = sums * inverse
+    share = (noise * inverse**2).sum(axis=-1)
+    energy = np.einsum("...d,...d->...", scores, scores)
+    most = (1 + share / width) * share
+    kept = np.divide(energy - most, energy, out=np.zeros_like(energy), where=energy > most)
+    return normalised(-SHARPNESS * sqrt(log(width)) * kept[..., None] * scores)
 
 
 def normalised(logits: Array) -> Array:
