@@ -57,7 +57,8 @@ def centred(gradients: Array) -> Array:
     [[1.0, -1.0], [0.0, 0.0]]
     """
     found = finite(gradients)
-    return finite(found - found.mean(axis=-1, keepdims=True))
+    with np.errstate(over="ignore", invalid="ignore"):  # then they count as not finite
+        return finite(found - found.mean(axis=-1, keepdims=True))
 
 
 class Summing(Following):
