@@ -20,6 +20,8 @@ BUGS: list[tuple[str, str, str, str]] = [
     ("seal not bound to its client", VEIL, '"<qII", exchange, client', '"<qII", exchange, 0 * client'),
     ("one seed for all helpers", MASKS, "seed = veil.fresh_seed()", 'seed = b"s" * 32'),
     ("the set is not committed", HELPER, 'row = (message.exchange, found)', "row = (-1, found)"),
+    ("the sum leaves without a commit", HELPER, "        if known is None:\n            with self._database", "        if False:\n            with self._database"),
+    ("the last exchange is forgotten", HELPER, "            self.exchange = message.exchange\n", "            pass\n"),
     ("a second set is opened", HELPER, "known is not None and bytes(known[0]) != found", "False"),
     ("small sets are opened", HELPER, "message.count < self.manifest.least", "message.count < 1"),
     ("a client may be twice in a set", HELPER, "one.client <= found[-1].client", "False"),
