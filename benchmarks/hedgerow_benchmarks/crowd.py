@@ -154,6 +154,7 @@ class _Client:
     boot: bytes = wire.UNKNOWN
     manifest: Manifest = field(init=False)
     payload: bytes = field(init=False)
+    session: veil.Session = field(init=False)
     reader: asyncio.StreamReader = field(init=False)
     writer: asyncio.StreamWriter = field(init=False)
 
@@ -193,8 +194,7 @@ class _Client:
     async def exchange(self, number: int) -> bytes:
         """Upload, and return the broadcast of the answer that counts the upload."""
         study, client = self.manifest.digest, self.client
-        info = veil.body_info(study, number, client)
-        sealed = veil.seal(self.manifest.sealing["server"], self.payload, info)
+        sealed = self.session.seal(number, self.payload)
         salt, self.count = secrets.token_bytes(16), self.count + 2
         upload = wire.Upload(
             client, number, self.seen, self.count, secrets.token_bytes(32), salt, 0, sealed
@@ -241,6 +241,8 @@ async def _play(
     manifest = Manifest.read(wire.read_manifest(await clients[0].call(None, wire.MANIFEST))[1])
     for player in clients:
         player.manifest = manifest
+        public, study = manifest.sealing["server"], manifest.digest
+        player.session = veil.Session(public, study, player.client)
     opening = (await asyncio.gather(*(player.greet() for player in clients)))[0]
     payload = _payload(manifest, opening)
     for player in clients:

@@ -36,6 +36,12 @@ BUGS: list[tuple[str, str, str, str]] = [
     ("another generator", VEIL, "modes.CTR(bytes(16))", "modes.CTR(seed[:16])"),
     ("half of the key", VEIL, "algorithms.AES(seed)", "algorithms.AES(seed[:16])"),
     ("body is not sealed", MASKS, "body = veil.seal(server, hidden.tobytes(), veil.body_info(study, exchange, client))", "body = hidden.tobytes() + bytes(veil.LONGER)"),
+    ("body not bound to its exchange", VEIL, 'b"hedgerow body 1\\n" + study + struct.pack("<qI", exchange, client)', 'b"hedgerow body 1\\n" + study + struct.pack("<qI", 0, client)'),
+    ("secret not bound to its client", VEIL, 'b"hedgerow open 1\\n" + study + struct.pack("<I", client)', 'b"hedgerow open 1\\n" + study + struct.pack("<I", 0)'),
+    ("secret not bound to its study", VEIL, 'b"hedgerow open 1\\n" + study', 'b"hedgerow open 1\\n" + bytes(32)'),
+    ("salt does not depend on the text", VEIL, "fresh_seed() + info + text", "fresh_seed() + info"),
+    ("salt is not in the key", VEIL, 'b"key\\n" + salt + info', 'b"key\\n" + info'),
+    ("secret of another session", VEIL, "if name != found:", "if not secret:"),
     ("no mask is added", MASKS, "hidden += veil.mask(seed, len(words))", "pass"),
     ("signature does not cover the seals", WIRE, 'signed = b"".join(map(hash_of, parts(signed, _seals(body))))', "signed = parts(signed, _seals(body))[-1]"),
     ("signature does not cover the study", WIRE, 'return b"hedgerow 2\\n" + study + fixed', 'return b"hedgerow 2\\n" + fixed[9:]'),
@@ -108,7 +114,7 @@ def attacked(file: str, old: str, new: str, tmp_path: Path) -> subprocess.Comple
     here = Path(__file__).parent
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     command += ["-c", "/dev/null", f"--rootdir={here}", "--import-mode=importlib", "-W", "ignore"]
-    command += ["-m", "not long", str(here / "test_secure_sums.py")]
+    command += ["-m", "not long", str(here / "test_veil.py"), str(here / "test_secure_sums.py")]
     places = [str(tmp_path), str(here.parent), *sys.path]
     return subprocess.run(
         command,

@@ -109,7 +109,7 @@ def test_a_study_with_marked_values(trust: str, tmp_path: Path) -> None:
     assert sent == []  # sealed to the server
     box = veil.load_or_make(tmp_path / "server" / "server.box")
     opened = [
-        box.open(message.payload, veil.body_info(one.study.study, message.exchange, message.client))
+        veil.Sessions(box, one.study.study).open(message.exchange, message.client, message.payload)
         for link in links
         for data in link.sent
         if data[:1] == wire.Upload.kind

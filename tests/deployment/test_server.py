@@ -72,9 +72,10 @@ def upload(client: StudyClient, **changes: Any) -> bytes:
         "payload": encode(message),
         **changes,
     }
-    info = veil.body_info(client.study, values["exchange"], client.index)
-    box = client.manifest.sealing["server"]
-    values["payload"] = values.pop("sealed", None) or veil.seal(box, values["payload"], info)
+    session = veil.Session(client.manifest.sealing["server"], client.study, client.index)
+    values["payload"] = values.pop("sealed", None) or session.seal(
+        values["exchange"], values["payload"]
+    )
     return client._pack(wire.Upload(**values))
 
 

@@ -49,6 +49,65 @@ def test_a_seal_opens_for_one_key_and_one_purpose(tmp_path: Path, box: Opener) -
             box.open(bytes(wrong), info)
 
 
+STUDY = bytes([7] * 32)
+
+
+def test_the_seal_of_a_session_opens_for_one_purpose(tmp_path: Path, box: Opener) -> None:
+    """In any order, also after seals of another session, and by a server that has just started."""
+    one, two = (veil.Session(box.public, STUDY, 3) for _ in range(2))
+    opening = veil.Sessions(box, STUDY)
+    for exchange, session in ((4, one), (5, one), (4, two), (9, one), (2, two)):
+        sealed = session.seal(exchange, b"text")
+        assert session.seal(exchange, b"text") != sealed
+        assert opening.open(exchange, 3, sealed) == b"text"
+        assert veil.Sessions(box, STUDY).open(exchange, 3, sealed) == b"text"
+    sealed = one.seal(4, b"text")
+    other = veil.load_or_make(tmp_path / "other.box")
+    for sessions, exchange, client, data in (
+        (veil.Sessions(other, STUDY), 4, 3, sealed),
+        (veil.Sessions(box, bytes(32)), 4, 3, sealed),
+        (opening, 5, 3, sealed),
+        (opening, 4, 2, sealed),
+        (opening, 4, 3, sealed[:-1]),
+        (opening, 4, 3, sealed + b"x"),
+        (opening, 4, 3, two.seal(4, b"text")[: veil.OPENING] + sealed[veil.OPENING :]),
+        (opening, 4, 3, b""),
+    ):
+        with pytest.raises(NotOpened):
+            sessions.open(exchange, client, data)
+    for at in range(len(sealed)):
+        wrong = bytearray(sealed)
+        wrong[at] ^= 1 << at % 8
+        with pytest.raises(NotOpened):
+            opening.open(4, 3, bytes(wrong))
+    assert opening.open(4, 3, sealed) == b"text"
+
+
+def test_two_texts_have_two_keys_even_if_the_randomness_repeats(
+    box: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was copied may draw the same bytes: neither key nor stream is used twice."""
+    monkeypatch.setattr(veil, "fresh_seed", lambda: bytes(32))
+    session = veil.Session(box.public, STUDY, 3)
+    sealed = [session.seal(exchange, text) for exchange in (1, 2) for text in (b"0000", b"0001")]
+    salts = {one[veil.OPENING : veil.SALTED] for one in sealed}
+    streams = {
+        bytes(a ^ b for a, b in zip(one[veil.SALTED :], text, strict=False))
+        for one, text in zip(sealed, (b"0000", b"0001") * 2, strict=True)
+    }
+    assert len(salts) == len(streams) == 4
+
+
+def test_the_key_of_an_upload_is_what_the_proof_says(box: Opener) -> None:
+    """Opened here from the secret alone, with other code than the package's."""
+    sealed = veil.Session(box.public, STUDY, 3).seal(9, b"text")
+    start, salt, rest = sealed[:1168], sealed[1168:1200], sealed[1200:]
+    secret = box.open(start, b"hedgerow open 1\n" + STUDY + (3).to_bytes(4, "little"))
+    info = b"hedgerow body 1\n" + STUDY + (9).to_bytes(8, "little") + (3).to_bytes(4, "little")
+    key = hmac.digest(secret, b"key\n" + salt + info, "sha256")
+    assert AESGCM(key).decrypt(bytes(12), rest, None) == b"text"
+
+
 def test_the_file_is_for_its_owner_and_stays(tmp_path: Path, box: Opener) -> None:
     file = tmp_path / "server.box"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

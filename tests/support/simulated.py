@@ -97,7 +97,12 @@ class Watch:
             self.uploads.setdefault(place, set()).add(wire.hash_of(data))
             self.sealed[place] = message.payload
             body = message.parts[-1]
-            self.payloads[place] = opener.open(body, veil.body_info(study, *place[::-1]))
+            exchange, client = place[::-1]
+            if message.seals:
+                text = opener.open(body, veil.body_info(study, exchange, client))
+            else:
+                text = veil.Sessions(opener, study).open(exchange, client, body)
+            self.payloads[place] = text
             self.messages[place] = data
         elif data[:1] == wire.Part.kind:
             part = wire.unpack(data, study, wire.Part)

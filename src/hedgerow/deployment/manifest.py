@@ -37,7 +37,7 @@ from hedgerow.records.plain import first_difference, plain
 from hedgerow.studies.typed import typed
 from hedgerow.version import __version__
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Changes whenever messages or ledgers change."""
 READ = range(1, PROTOCOL + 1)
 """The protocols whose ledgers are still checked and stated; 1 is that of version 0.3.0."""

@@ -166,6 +166,7 @@ class StudyServer(ServerLedger):
         database = self._database
         self.key: Ed25519PrivateKey = load_or_make(self.folder / KEY)
         self._opener = veil.load_or_make(self.folder / BOX)
+        self._sessions = veil.Sessions(self._opener, self.study)
         self.algorithm = rebuild(self.manifest)
         _check_keys(self.folder, self.manifest)
         self._rule = rule_of(self.manifest.closing)
@@ -495,13 +496,13 @@ class StudyServer(ServerLedger):
         Under masks the whole message is stored, and its numbers cannot be checked; it has a ticket
         for each helper.
         """
-        info = veil.body_info(self.study, exchange, client)
         try:
             if self._sums is not None:
+                info = veil.body_info(self.study, exchange, client)
                 message = wire.unpack(stored, self.study, wire.Upload)
                 body = self._opener.open(message.parts[-1], info)
                 return self._sums.words(body, message), wire.Ticket.of(stored)
-            return self._bounded(self._opener.open(stored, info), exchange), ()
+            return self._bounded(self._sessions.open(exchange, client, stored), exchange), ()
         except HedgerowError:
             refuse(Code.VALUE, "The payload is not one that the algorithm can send.")
 

@@ -3,15 +3,18 @@
 Every upload is sealed to the server's key, which the manifest names, so that proxies, load
 balancers and the carriers of other frameworks see its size and nothing else. A seal is HPKE
 (RFC 9180) in base mode; what it is for (study, exchange, client) is its `info`, so it opens nowhere
-else.
+else. A client seals a secret once (`Session`), and each upload under a key that is made from it.
+Proof: `proofs/deployment.md#sealed-uploads`.
 """
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ from hedgerow.core.extras import needs
 from hedgerow.deployment.keys import kept_file
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hpke import (
         MLKEM768X25519PrivateKey,
         MLKEM768X25519PublicKey,
@@ -40,7 +44,12 @@ SEED = 64
 LONGER = 1088 + CURVE + 16
 """How many bytes a sealed text is longer than the text."""
 FRESH = 32
-"""The bytes of a seed of masks: a key of AES-256."""
+"""The bytes of a seed of masks: a key of AES-256. Also those of the secret of a session."""
+OPENING = FRESH + LONGER
+"""The bytes of a sealed secret, with which every upload of a session begins."""
+SALTED = OPENING + 32
+"""Where the sealed text of such an upload begins, after the salt."""
+NONCE = bytes(12)
 Words = npt.NDArray[np.uint64]
 """Numbers modulo 2^64."""
 
@@ -109,6 +118,83 @@ def seal(public: str, text: bytes, info: bytes) -> bytes:
     return _suite().encrypt(text, _public(public), info=info)
 
 
+class Session:
+    """Seals the uploads of one client in one study; its secret never leaves the memory.
+
+    Each upload carries the sealed secret, so it can be opened without any other message. It has
+    its own key, made from the secret, a salt and what it is for. The salt depends on the text too,
+    so two texts never share a key, even if the machine draws the same bytes twice.
+
+    Parameters
+    ----------
+    public
+        The server's public key.
+    study, client
+        The digest of the study, and the number of the client.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> opener = load_or_make(Path(tempfile.mkdtemp()) / "server.box")
+    >>> session, sessions = Session(opener.public, bytes(32), 3), Sessions(opener, bytes(32))
+    >>> sealed = session.seal(7, b"text")
+    >>> sessions.open(7, 3, sealed)
+    b'text'
+    >>> sessions.open(8, 3, sealed)
+    Traceback (most recent call last):
+    ...
+    hedgerow.deployment.veil.NotOpened: These bytes were not sealed to this key for this purpose.
+    """
+
+    def __init__(self, public: str, study: bytes, client: int) -> None:
+        self._study, self._client, self._secret = study, client, fresh_seed()
+        self._opening = seal(public, self._secret, session_info(study, client))
+
+    def seal(self, exchange: int, text: bytes) -> bytes:
+        """Seal the body of an upload; each call gives other bytes."""
+        info = body_info(self._study, exchange, self._client)
+        salt = hmac.digest(self._secret, b"salt\n" + fresh_seed() + info + text, "sha256")
+        return self._opening + salt + _cipher(self._secret, salt, info).encrypt(NONCE, text, None)
+
+
+class Sessions:
+    """Opens the uploads of the clients of a study; it keeps the last secret of each client."""
+
+    def __init__(self, opener: Opener, study: bytes) -> None:
+        self._opener, self._study = opener, study
+        self._known: dict[int, tuple[bytes, bytes]] = {}
+
+    def open(self, exchange: int, client: int, sealed: bytes) -> bytes:
+        """The body of an upload; raises `NotOpened`."""
+        from cryptography.exceptions import InvalidTag
+
+        opening, salt, rest = sealed[:OPENING], sealed[OPENING:SALTED], sealed[SALTED:]
+        name, secret = self._known.get(client, (b"", b""))
+        found = sha256(opening).digest()
+        if name != found:
+            secret = self._opener.open(opening, session_info(self._study, client))
+        info = body_info(self._study, exchange, client)
+        try:
+            text = _cipher(secret, salt, info).decrypt(NONCE, rest, None)
+        except (InvalidTag, ValueError):
+            raise NotOpened("These bytes were not sealed to this key for this purpose.") from None
+        self._known[client] = found, secret
+        return text
+
+
+def _cipher(secret: bytes, salt: bytes, info: bytes) -> AESGCM:
+    """The cipher of one text, whose key is used once: so its nonce may be zero."""
+    return _aead()(hmac.digest(secret, b"key\n" + salt + info, "sha256"))
+
+
+@lru_cache(maxsize=1)
+def _aead() -> type[AESGCM]:
+    with needs("secure"):
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM
+
+
 def check_public(name: str, public: str) -> None:
     """Raise `InvalidValue` unless something can be sealed to this public key.
 
@@ -128,6 +214,11 @@ def check_public(name: str, public: str) -> None:
 def body_info(study: bytes, exchange: int, client: int) -> bytes:
     """What the body of an upload is sealed for."""
     return b"hedgerow body 1\n" + study + struct.pack("<qI", exchange, client)
+
+
+def session_info(study: bytes, client: int) -> bytes:
+    """What the secret of a session is sealed for."""
+    return b"hedgerow open 1\n" + study + struct.pack("<I", client)
 
 
 def seed_info(study: bytes, exchange: int, client: int, helper: int) -> bytes:
