@@ -65,14 +65,25 @@ class Chain:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._later = list[tuple[int, str, bytes, bytes]]()
         last = database.one("SELECT n, hash FROM log ORDER BY n DESC LIMIT 1")
         self.count, self.head = (0, START) if last is None else (last[0] + 1, bytes(last[1]))
 
-    def add(self, kind: str, body: bytes) -> None:
-        """Add an entry, inside a transaction of the ledger."""
+    def add(self, kind: str, body: bytes, at_once: bool = True) -> None:
+        """Add an entry, inside a transaction of the ledger.
+
+        `at_once=False` leaves it to the next entry, or to `write`, in the same transaction.
+        """
         head = after(self.head, self.count, kind, body)
-        self._database.execute("INSERT INTO log VALUES(?, ?, ?, ?)", (self.count, kind, body, head))
+        self._later.append((self.count, kind, body, head))
         self.count, self.head = self.count + 1, head
+        if at_once:
+            self.write()
+
+    def write(self) -> None:
+        """Write the entries that were left."""
+        self._database.all("INSERT INTO log VALUES(?, ?, ?, ?)", self._later)
+        self._later.clear()
 
     def entries(self) -> Iterator[Entry]:
         """All entries in order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,6 +103,11 @@ class Database:
         if cursor.description is not None:
             self._reading.add(cursor)
         return cursor
+
+    def all(self, statement: str, rows: Collection[tuple[Any, ...]]) -> None:
+        """Run one statement for many rows, inside a transaction."""
+        if rows:
+            self._use().executemany(statement, rows)
 
     def one(self, statement: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """Return the first row, or None."""

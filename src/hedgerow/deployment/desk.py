@@ -200,6 +200,8 @@ class Desk:
         """How many requests wait to be taken."""
         self._due = asyncio.Event()  # what is queued is taken now
         self._later: asyncio.TimerHandle | None = None
+        self._due_replies = deque[tuple[float, asyncio.Future[Settled]]]()
+        self._overdue: asyncio.TimerHandle | None = None
         self._missing = 0  # uploads that the open exchange still needs
         self._urgent = False  # something is queued that is no upload
         self._waiting: dict[int, dict[int, asyncio.Future[Settled]]] = {}
@@ -281,19 +283,36 @@ class Desk:
             return STOPPING
         if lane is None:
             lane = self._lanes[address, client] = deque()
-        loop = asyncio.get_running_loop()
-        reply: asyncio.Future[Settled] = loop.create_future()
+        reply = self._reply_in_time()
         lane.append(_Request(data, client, reply))
         self._queued[address] += 1
         self.queued += 1
         self._urgent |= client == ANYBODY or data[:1] != Upload.kind
         self._take_soon()
-        timer = loop.call_later(self.limits.wait, _settle, reply, AGAIN)
-        try:
-            found = await reply
-        finally:
-            timer.cancel()
+        found = await reply
         return found if isinstance(found, Reply) else Reply(200, found.reply(client))
+
+    def _reply_in_time(self) -> asyncio.Future[Settled]:
+        """A reply that is settled with 204 after `limits.wait` seconds: one timer for all of them.
+
+        All wait equally long, so they are due in order.
+        """
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Settled] = loop.create_future()
+        while self._due_replies and self._due_replies[0][1].done():
+            self._due_replies.popleft()
+        self._due_replies.append((loop.time() + self.limits.wait, reply))
+        if self._overdue is None:
+            self._overdue = loop.call_later(self.limits.wait, self._settle_overdue)
+        return reply
+
+    def _settle_overdue(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiting, now, self._overdue = self._due_replies, loop.time(), None
+        while waiting and (waiting[0][0] <= now or waiting[0][1].done()):
+            _settle(waiting.popleft()[1], AGAIN)
+        if waiting:
+            self._overdue = loop.call_at(waiting[0][0], self._settle_overdue)
 
     async def take(self, address: str, data: bytes) -> Reply:
         """`ask`, counted for `/metrics`."""
@@ -336,8 +355,9 @@ class Desk:
     async def close(self) -> None:
         """Finish what is queued, then close the study."""
         self.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._overdue):
+            if timer is not None:
+                timer.cancel()
         if self._task is not None:
             await self._task
         study, self._study = self._study, None

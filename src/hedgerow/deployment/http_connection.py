@@ -21,6 +21,8 @@ HEADERS = 16384
 """The most bytes of the head of a request."""
 LINGER = 0.5
 """Seconds that a connection stays after its last bytes."""
+BUSY = -1.0
+"""Since when a connection is idle on which a request is being answered."""
 STATUS_LINE = {
     int(status): b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
@@ -98,6 +100,8 @@ def protocol(desks: Mapping[str, Desk]) -> type[H11Protocol]:
         address = ""
         ended = False
         parsing = False  # h11 has bytes of a request that is not answered yet
+        idle_since = BUSY
+        idle_timer: asyncio.TimerHandle | None = None
         answering: asyncio.Task[None] | None = None  # a message that was taken at once
         last = False  # close after the answer
         later = b""  # what came before it was answered
@@ -118,6 +122,8 @@ def protocol(desks: Mapping[str, Desk]) -> type[H11Protocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             self.expect_headers(False)
             self.ended = True
+            if self.idle_timer is not None:
+                self.idle_timer.cancel()
             if self.answering is not None:
                 self.answering.cancel()
             of_address[self.address] -= 1
@@ -126,6 +132,7 @@ def protocol(desks: Mapping[str, Desk]) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
+            self.idle_since = BUSY
             if self.answering is not None:  # the next request follows before the answer
                 self.later += data
                 self.transport.pause_reading()
@@ -155,12 +162,26 @@ def protocol(desks: Mapping[str, Desk]) -> type[H11Protocol]:
                 self.let_go()
                 return
             self.server_state.total_requests += 1
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self.idle_since = self.loop.time()
+            if self.idle_timer is None:
+                self.idle_timer = self.loop.call_later(self.timeout_keep_alive, self.check_idle)
             if later:
                 self.transport.resume_reading()
                 self.data_received(later)
+
+        def check_idle(self) -> None:
+            """Close a connection on which nothing has come since the last answer.
+
+            One timer serves all messages of a connection; uvicorn has another for its own requests.
+            """
+            left = self.idle_since + self.timeout_keep_alive - self.loop.time()
+            self.idle_timer = None
+            if self.ended or self.idle_since == BUSY:
+                return
+            if left <= 0:
+                self.timeout_keep_alive_handler()
+            else:
+                self.idle_timer = self.loop.call_later(left, self.check_idle)
 
         def shutdown(self) -> None:
             if self.answering is not None:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.messages import decode, decode_state, encode, encode_state
-from hedgerow.deployment import chain as chains
 from hedgerow.deployment import veil, wire
 from hedgerow.deployment.anchor import Anchor, AnchorFailed, OldLedger, beside
 from hedgerow.deployment.chain import Chain
@@ -32,7 +31,16 @@ from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
 from hedgerow.deployment.receipts import NOT_COUNTED, Receipts
 from hedgerow.deployment.roster import OUT, Change
-from hedgerow.deployment.server_ledger import BOX, FILE, KEY, SCHEMA, ServerLedger, public_keys
+from hedgerow.deployment.server_ledger import (
+    BOX,
+    FILE,
+    KEY,
+    NO_HEAD,
+    SCHEMA,
+    Head,
+    ServerLedger,
+    public_keys,
+)
 from hedgerow.deployment.sums import Sums
 from hedgerow.deployment.wire import Code, Refused, refuse
 from hedgerow.engines.loop import combine, stack
@@ -194,8 +202,10 @@ class StudyServer(ServerLedger):
             self._published = self.exchange
         self._broadcast = self._sent(self.exchange)
         self._changes, self._shown, self._begun = list[tuple[int, str]](), -1, 0
-        self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
-        self.done = {c for (c,) in database.execute("SELECT client FROM done")}
+        self.joined, self.done = (
+            {client for (client,) in database.execute(f"SELECT client FROM {table}")}
+            for table in ("joined", "done")
+        )
         counted = self.counted(self.exchange) if self.exchange else self.roster.held
         self._witnesses = frozenset(counted)  # their hellos prove that the ledger is the latest
         self._unheard = set(self._witnesses)
@@ -215,7 +225,9 @@ class StudyServer(ServerLedger):
         chosen = "SELECT 1 FROM log WHERE kind = 'set' AND body = ?", (self._set_body,)
         self._is_set = database.one(*chosen) is not None
         """Whether the open exchange has closed without some clients, and waits for helpers."""
-        self._fresh: dict[int, tuple[int, bytes]] = {}  # payloads of this batch, not written yet
+        self._fresh = dict[int, tuple[int, bytes]]()  # payloads of this batch, not written yet
+        self._uploads = dict[tuple[int, int], tuple[int, int, bytes, int | None]]()  # likewise
+        self._heads, self._shown_heads = self.heads(), set[int]()  # the latter are not written
         self._stored = bool(self._open)  # whether payloads of the open exchange are on disk
         self._traces = True  # of a process that was killed, perhaps
         self._forget("server start")
@@ -301,6 +313,7 @@ class StudyServer(ServerLedger):
                     replies.append(self._handle(data))
                 except Refused as refusal:
                     replies.append(wire.pack_refusal(refusal.code, refusal.text, self._boot))
+            self._write()
             self._keep_payloads()
         self._forget("server take")
         if self.exchange != before:  # some that wait have their answer now
@@ -364,10 +377,9 @@ class StudyServer(ServerLedger):
         if message.boot != self._boot:
             refuse(Code.HELLO, "The server has started again. Say hello to it.")
         self._compare(message)
-        known = self._database.one("SELECT count, head FROM head WHERE client = ?", (client,))
-        if known is not None and (
-            message.count < known[0]
-            or (message.count == known[0] and message.head != bytes(known[1]))
+        known = self._heads.get(client, NO_HEAD)
+        if message.count < known.entries or (
+            message.count == known.entries and message.head != known.head
         ):
             refuse(
                 Code.OLD_CLIENT,
@@ -375,7 +387,7 @@ class StudyServer(ServerLedger):
                 "Nothing is released. Bring back the latest ledger, or join a new study.",
             )
         reply = self._welcome(client, message.nonce)
-        if known is None or message.count > known[0]:
+        if client not in self._heads or message.count > known.entries:
             self._database.begin()
             self._note_head(client, message.count, message.head)
         self.greeted.add(client)
@@ -394,10 +406,8 @@ class StudyServer(ServerLedger):
             refuse(Code.FORM, "The hello contradicts itself.")
 
     def _welcome(self, client: int, nonce: bytes) -> bytes:
-        row = self._database.one(
-            "SELECT uploaded, hash, count, head FROM head WHERE client = ?", (client,)
-        )
-        uploaded, found, count, head = row or (wire.NONE, wire.NOTHING, 0, chains.START)
+        known = self._heads.get(client, NO_HEAD)
+        count, head, uploaded, found = known
         welcome = wire.Welcome(client, self.exchange, uploaded, found, count, head, nonce)
         return wire.pack(welcome, self.study, self.key)
 
@@ -422,11 +432,9 @@ class StudyServer(ServerLedger):
 
     def _upload(self, message: wire.Upload, data: bytes) -> bytes | Wait:
         client, exchange, found = message.client, message.exchange, wire.hash_of(data)
-        known = self._database.one(
-            "SELECT hash FROM upload WHERE client = ? AND exchange = ?", (client, exchange)
-        )
+        known = self._known(client, exchange)
         if known is not None:
-            if bytes(known[0]) != found:
+            if known != found:
                 self._fork(client, exchange, found)
             return self._from(exchange, client)
         last = self._answer(exchange - 1) if 1 <= exchange <= self.exchange + 1 else None
@@ -443,22 +451,46 @@ class StudyServer(ServerLedger):
         counts = entered is not None and self._is_open(entered) and not self._is_set
         self._database.begin()
         row = (exchange, client, found, entered if counts else DROPPED)
-        self._database.execute("INSERT INTO upload VALUES(?, ?, ?, ?)", row)
+        self._uploads[client, exchange] = row
         self._note_head(client, message.count, message.head, exchange, found)
         where = client.to_bytes(4, "little") + exchange.to_bytes(8, "little")
-        self.chain.add("upload", where + found)
+        self.chain.add("upload", where + found, at_once=False)
         if counts:
             self._open[client] = opened
             self._fresh[client] = exchange, stored
         self._close_if_complete()
         return self._from(exchange, client)
 
+    def _known(self, client: int, exchange: int) -> bytes | None:
+        """The hash of the upload of a client in an exchange; None: there is none."""
+        if exchange > self._heads.get(client, NO_HEAD).uploaded:
+            return None
+        row = self._uploads.get((client, exchange))
+        if row is not None:
+            return row[2]
+        found = self._database.one(
+            "SELECT hash FROM upload WHERE client = ? AND exchange = ?", (client, exchange)
+        )
+        return None if found is None else bytes(found[0])
+
+    def _write(self) -> None:
+        """Write uploads, heads and the log of this batch, inside its transaction.
+
+        All rows of a table are one statement.
+        """
+        self.chain.write()
+        rows = self._uploads.values()
+        self._database.all("INSERT INTO upload VALUES(?, ?, ?, ?)", rows)
+        heads = [(client, *self._heads[client]) for client in self._shown_heads]
+        self._database.all("REPLACE INTO head VALUES(?, ?, ?, ?, ?)", heads)
+        self._uploads.clear()
+        self._shown_heads.clear()
+
     def _keep_payloads(self) -> None:
-        """Write the payloads of this batch that wait for others, inside its transaction."""
-        for client, (exchange, payload) in self._fresh.items():
-            row = (client, exchange, payload)
-            self._database.execute("INSERT INTO payload VALUES(?, ?, ?)", row)
-            self._stored = True
+        """Write the payloads of this batch that wait for others."""
+        rows = [(client, *fresh) for client, fresh in self._fresh.items()]
+        self._database.all("INSERT INTO payload VALUES(?, ?, ?)", rows)
+        self._stored |= bool(rows)
         self._fresh.clear()
 
     def _drop_payloads(self) -> None:
@@ -527,13 +559,11 @@ class StudyServer(ServerLedger):
         found: bytes = wire.NOTHING,
     ) -> None:
         """Remember the longest log that a client has shown, and its last upload."""
-        self._database.execute(
-            "INSERT INTO head VALUES(?, ?, ?, ?, ?) ON CONFLICT(client) DO UPDATE SET "
-            "head = iif(excluded.count > count, excluded.head, head), "
-            "hash = iif(excluded.uploaded > uploaded, excluded.hash, hash), "
-            "count = max(excluded.count, count), uploaded = max(excluded.uploaded, uploaded)",
-            (client, count, head, uploaded, found),
-        )
+        known = self._heads.get(client, NO_HEAD)
+        longest = (count, head) if count > known.entries else known[:2]
+        last = (uploaded, found) if uploaded > known.uploaded else known[2:]
+        self._heads[client] = Head(*longest, *last)
+        self._shown_heads.add(client)
 
     def _fork(self, client: int, exchange: int, found: bytes) -> None:
         """Note the hash of a second message for the same release, and refuse the client.
@@ -757,6 +787,7 @@ class StudyServer(ServerLedger):
             raise HedgerowError(
                 "The uploads of this exchange cannot be combined. Nothing was sent."
             ) from None
+        self._write()
         counted = {client: one.hash for client, one in self._open.items()}
         self.exchange += 1
         self.round += self._broadcast.rounds or 0
@@ -835,8 +866,6 @@ class StudyServer(ServerLedger):
     def public(self) -> dict[str, Any]:
         """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
         uploaded, out = self._open.keys(), self.roster.out
-        rows = self._database.execute("SELECT client, count, head FROM head").fetchall()
-        heads = {client: (count, bytes(head).hex()) for client, count, head in rows}
         clients = [
             {
                 "name": name,
@@ -846,8 +875,8 @@ class StudyServer(ServerLedger):
                 "done": index in self.done,
                 "forked": index in self.forked,
                 "out": index in out,
-                "entries": heads.get(index, (0, None))[0],
-                "head": heads.get(index, (0, None))[1],
+                "entries": self._heads.get(index, NO_HEAD).entries,
+                "head": self._heads[index].head.hex() if index in self._heads else None,
             }
             for index, name in enumerate(self.manifest.clients)
             if self.roster.keys[index]

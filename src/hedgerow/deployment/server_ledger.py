@@ -6,7 +6,7 @@ It is read by every later version of the package: nothing here builds the algori
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import chain as chains
@@ -48,6 +48,18 @@ CREATE TABLE IF NOT EXISTS done(
     head BLOB NOT NULL);
 """
 )
+
+
+class Head(NamedTuple):
+    """The longest log that a client has shown, and its last upload."""
+
+    entries: int
+    head: bytes
+    uploaded: int
+    hash: bytes
+
+
+NO_HEAD = Head(0, chains.START, wire.NONE, wire.NOTHING)
 
 
 class PublicKeys(TypedDict):
@@ -106,6 +118,11 @@ class ServerLedger:
         """Whether a client has shown an answer that this ledger does not have: an old copy."""
         forks = self._database.execute("SELECT DISTINCT client FROM fork")
         self.forked = {client for (client,) in forks}
+
+    def heads(self) -> dict[int, Head]:
+        """The longest log that each client has shown, and its last upload."""
+        rows = self._database.execute("SELECT client, count, head, uploaded, hash FROM head")
+        return {client: Head(*row) for client, *row in rows}
 
     def stored_answer(self, exchange: int) -> bytes | None:
         """The signed answer of an exchange; None: there is none."""
