@@ -26,12 +26,13 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.curves import Quoted
+from support.tiny_dartboard import dartboard
 
 SETTING, DELTA = Setting(clients=10, experts=100, horizon=512), 1e-6
 
 
 def built(**choices: Any) -> Algorithm:
-    return ShrinkingDartboard(**{"delta": DELTA, **choices}).build(SETTING)
+    return dartboard(**{"delta": DELTA, **choices}).build(SETTING)
 
 
 def certified(algorithm: Algorithm) -> CoinThenDraws:

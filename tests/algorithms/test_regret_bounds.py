@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.dartboard.tuning import Plan
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.neighbours import changed
 from hedgerow.core.certificate import Observer, Proof
@@ -170,7 +171,7 @@ def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int, last
     environment = hr.PlayChasing(clients=clients, experts=12, horizon=300, lasting=lasting)
     hedge = hr.Hedge(every=every).build(environment.setting)
     rate = hedge.parameters["rate"] / clients
-    dartboard = hr.ShrinkingDartboard(epsilon=1e3, rate=rate, leave=1e-3, every=every).build(
+    dartboard = hr.ShrinkingDartboard(epsilon=1e3, every=every, plan=Plan(rate, 1e-3)).build(
         environment.setting
     )
     assert hedge.regret_at_most == pytest.approx(dartboard.regret_at_most)

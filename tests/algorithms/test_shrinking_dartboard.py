@@ -15,7 +15,7 @@ from scipy.stats import binom
 from hedgerow.algorithms.dartboard.cost import Choice, regret_bounds, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.dartboard.tuning import choose
+from hedgerow.algorithms.dartboard.tuning import Plan, choose
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.contracts.suite import examine as examine_contract
 from hedgerow.core.certificate import Observer
@@ -40,6 +40,7 @@ from hedgerow.studies.study import notes
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from support.attacked import attacked
 from support.played import regret
+from support.tiny_dartboard import dartboard
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
 
@@ -222,7 +223,7 @@ def test_the_law_of_the_expert_is_that_of_exponential_weights() -> None:
     """And not that of the weights of one group earlier."""
     losses = np.zeros((7, 1, 3))
     losses[:, 0] = [[1, 0, 1], [0, 1, 1], [1, 1, 0], [1, 0, 1], [1, 0, 0.5], [1, 1, 1], [0, 0, 0]]
-    algorithm = ShrinkingDartboard(epsilon=50.0, delta=1e-6, every=2, rate=0.8, leave=0.1).build(
+    algorithm = dartboard(epsilon=50.0, delta=1e-6, every=2, rate=0.8, leave=0.1).build(
         Setting(1, 3, 7)
     )
     noise, runs = SeededNoise(3), 2500
@@ -298,7 +299,7 @@ def test_errors_name_the_value_and_the_rule(
     choices: dict[str, Any], horizon: int, text: str
 ) -> None:
     with pytest.raises(InvalidValue, match=text):
-        ShrinkingDartboard(**choices).build(Setting(1, 5, horizon))
+        dartboard(**choices).build(Setting(1, 5, horizon))
 
 
 @pytest.mark.parametrize(
@@ -345,7 +346,7 @@ def test_what_is_given_stays_and_the_rest_is_chosen_for_it(
     without it.
     """
     setting = Setting(10, 100, 512)
-    built = ShrinkingDartboard(delta=delta, **given).build(setting)
+    built = dartboard(delta=delta, **given).build(setting)
     assert {name: pytest.approx(built.parameters[name], rel=1e-4) for name in given} == given
     assert built.certificate.guarantee(Observer.PUBLIC).curve.delta(1.0) <= delta
     free = choose(setting, 1.0, delta, None, early=False)
@@ -378,7 +379,7 @@ def test_rare_leaving_on_a_coarse_lattice_is_settled_at_once(
     """Where p is a few steps of the lattice, a rate that costs too much is lowered as far as it
     takes, not a little for ever.
     """
-    spec = ShrinkingDartboard(**choices)
+    spec = dartboard(**choices)
     assert (
         spec.build(setting).certificate.guarantee(Observer.PUBLIC).curve.delta(spec.epsilon)
         <= spec.delta
@@ -393,7 +394,7 @@ def test_what_is_stated_is_within_what_was_asked_for(rate: float, leave: float) 
 
     def curve(epsilon: float) -> Any:
         return (
-            ShrinkingDartboard(epsilon=epsilon, **choices)
+            dartboard(epsilon=epsilon, **choices)
             .build(setting)
             .certificate.guarantee(Observer.PUBLIC)
             .curve
@@ -406,7 +407,7 @@ def test_what_is_stated_is_within_what_was_asked_for(rate: float, leave: float) 
 
 
 def test_rate_and_leave_may_be_given_and_groups_are_chosen_for_them() -> None:
-    spec, setting = ShrinkingDartboard(rate=0.001, leave=0.5), Setting(10, 100, 512)
+    spec, setting = dartboard(rate=0.001, leave=0.5), Setting(10, 100, 512)
     chosen, by_hand = spec.build(setting), replace(spec, every=2).build(setting)
     assert chosen.certificate.guarantee(Observer.PUBLIC).curve.epsilon(0.0) <= 1.0
     assert chosen.regret_at_most <= by_hand.regret_at_most < 512
@@ -418,7 +419,7 @@ def test_values_given_by_hand_are_nothing_that_a_paper_claims() -> None:
     printed = AsiDartboard()
     claims = [
         spec.build(LARGE).certificate.guarantee(Observer.PUBLIC).claimed
-        for spec in (printed, replace(printed, draws=2))
+        for spec in (printed, replace(printed, plan=Plan(draws=2)))
     ]
     assert claims == [PureDP(1.0), None]
 
@@ -469,7 +470,7 @@ LOUD = {"epsilon": 1000.0, "rate": 0.3, "leave": 0.3}
 def test_the_fused_path_gives_the_same_transcript(choices: dict[str, Any]) -> None:
     """In games with many draws, cut into blocks anyhow, with a cap that is reached."""
     environment = Switching(clients=2, experts=6, horizon=400)
-    algorithm = ShrinkingDartboard(**{**LOUD, **choices}).build(environment.setting)
+    algorithm = dartboard(**{**LOUD, **choices}).build(environment.setting)
     kept = Everything()
     simulate(
         algorithm, environment, 5, sinks=[kept]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.dartboard.tuning import Plan
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from support.stopping import Stopping
@@ -176,7 +177,9 @@ def test_a_status_without_limits_or_guarantees() -> None:
     assert (status.private, status.horizon, status.over) == (True, None, False)
     unlimited = hr.Learner(hr.Doubling(), clients=2, experts=3, horizon=50).status()
     assert unlimited.switches_left is None
-    server = hr.ShrinkingDartboard(draws=7).build(hr.Setting(9, 3, 200)).server
-    limited = hr.Learner(hr.ShrinkingDartboard(draws=7), clients=9, experts=3, horizon=200)
+    server = hr.ShrinkingDartboard(plan=Plan(draws=7)).build(hr.Setting(9, 3, 200)).server
+    limited = hr.Learner(
+        hr.ShrinkingDartboard(plan=Plan(draws=7)), clients=9, experts=3, horizon=200
+    )
     assert limited.status().switches_left == 7
     assert server.open(SeededNoise(0).server())[1].switches == 0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.dartboard.tuning import Plan
 from hedgerow.contracts.recording import Ledger, RecordingNoise
 from hedgerow.contracts.suite import examine
 from hedgerow.core.block import ABSENT
@@ -32,7 +33,7 @@ BLOCKS: dict[str, Any] = {
     "local": hr.PhasedSelection(epsilon=2.0, trust="local"),
     "shared": hr.PhasedSelection(epsilon=2.0, trust="distributed", delta=1e-6),
     "prefix": hr.RandomPrefix(epsilon=2.0),
-    "dartboard": hr.ShrinkingDartboard(epsilon=20.0, every=2, rate=0.4, leave=0.3, draws=9),
+    "dartboard": hr.ShrinkingDartboard(epsilon=20.0, every=2, plan=Plan(0.4, 0.3, draws=9)),
 }
 by_algorithm = pytest.mark.parametrize("spec", BLOCKS.values(), ids=BLOCKS)
 

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from hedgerow.algorithms.dartboard.cost import Choice
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.dartboard.tuning import Plan
 from hedgerow.contracts.adversary import Levels, largest_delta, sort_by_prefix
+
+
+def dartboard(**choices: Any) -> ShrinkingDartboard:
+    """The spec with these choices, of which `rate`, `leave` and `draws` belong to its plan."""
+    plan = {name: choices.pop(name) for name in ("rate", "leave", "draws") if name in choices}
+    return ShrinkingDartboard(**choices, plan=Plan(**plan) if plan else None)
 
 
 @dataclass(frozen=True, eq=False)

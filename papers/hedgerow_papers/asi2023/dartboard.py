@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE
+from hedgerow.algorithms.dartboard.tuning import FREE, LARGEST_CHANCE
 from hedgerow.algorithms.printed import Printed, printed_regret
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.certificate import Certificate
@@ -78,15 +78,10 @@ class AsiDartboard(ShrinkingDartboard):
     delta
         The second part of the budget, in [0, 1). Default 0.
     every
-        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default), as
-        for the next three: the printed value.
-    rate
-        The learning rate lambda, in [1e-12, 100].
-    leave
-        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9].
-    draws
-        The largest number of draws after the first expert (K - 1 in the paper), at least 1. There
-        is no limit if `rate`, `leave` and `every` are all given.
+        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default): the
+        printed value.
+    plan
+        `Plan(rate, leave, draws)`, as for `ShrinkingDartboard`. None (default): the printed values.
 
     Guarantee
     ---------
@@ -119,7 +114,7 @@ class AsiDartboard(ShrinkingDartboard):
     @property
     def by_hand(self) -> bool:
         """Whether any of the printed constants is replaced."""
-        return (self.rate, self.leave, self.draws) != (None, None, None)
+        return self.given != FREE
 
     def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
         return tuple(replace(one, epsilon=self.epsilon) for one in super().audit_variants())
@@ -133,14 +128,15 @@ class AsiDartboard(ShrinkingDartboard):
 
     def choice(self, setting: Setting) -> Choice:
         """The printed constants, or those that are given instead."""
-        if self.rate is not None and self.leave is not None and self.every is not None:
-            return with_chance(self.rate, self.leave, Schedule(self.every), self.draws)
+        given = self.given
+        if given.rate is not None and given.leave is not None and self.every is not None:
+            return with_chance(given.rate, given.leave, Schedule(self.every), given.draws)
         found, _ = printed(setting, self.epsilon, self.delta, self.every)
         if not self.by_hand:
             return found
-        draws = found.draws if self.draws is None else self.draws
+        draws = found.draws if given.draws is None else given.draws
         return with_chance(
-            self.rate or found.rate, self.leave or found.leave, found.schedule, draws
+            given.rate or found.rate, given.leave or found.leave, found.schedule, draws
         )
 
     def certificate(self, setting: Setting, server: DartboardServer, **labels: Any) -> Certificate:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
-from hedgerow.algorithms.dartboard.tuning import Given, choose
+from hedgerow.algorithms.dartboard.tuning import FREE, Plan, choose
 from hedgerow.algorithms.shared.following import (
     CHANNELS,
     CurrentExpert,
@@ -31,11 +31,9 @@ from hedgerow.core.limits import Broadcasts
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, between, check_budget
+from hedgerow.core.validate import at_least, check_budget, parameters
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.curves import PureDP, Quoted
-
-RAREST = 1e-9  # smallest `leave` that is accepted: the lattice of losses has few values below it
 
 
 @dataclass(frozen=True)
@@ -55,19 +53,16 @@ class ShrinkingDartboard(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default), as
-        for the next three: chosen for the smallest proven regret bound within the budget.
-    rate
-        The learning rate lambda, in [1e-12, 100].
-    leave
-        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9].
-    draws
-        The largest number of draws after the first expert (K - 1 in the paper), at least 1. There
-        is no limit if `rate`, `leave` and `every` are all given.
+        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default):
+        chosen for the smallest proven regret bound within the budget.
     early
         Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`, which cut the
         first group into shorter ones. None (default): yes if `every` is given. Where it is chosen,
         they do not lower the proven bound.
+    plan
+        What experts may choose themselves: `Plan(rate, leave, draws)` of
+        `hedgerow.algorithms.dartboard.tuning`, in a study file a table. None (default): chosen as
+        `every` is.
 
     Guarantee
     ---------
@@ -105,24 +100,21 @@ class ShrinkingDartboard(AlgorithmSpec):
     epsilon: float = 1.0
     delta: float = 0.0
     every: int | None = None
-    rate: float | None = None
-    leave: float | None = None
-    draws: int | None = None
     early: bool | None = None
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         if self.every is not None:
             at_least("every", self.every, 1)
-        if self.rate is not None:
-            between("rate", self.rate, 1e-12, 100.0)
-        if self.leave is not None and not RAREST <= self.leave <= 1 - RAREST:
-            raise InvalidValue(
-                f"Expected leave={self.leave!r} in [{RAREST}, {1 - RAREST}]: at 0 every change "
-                "of expert reveals a loss, at 1 no expert ever stays."
-            )
-        if self.draws is not None:
-            at_least("draws", self.draws, 1)
+        known = self.plan is None or isinstance(self.plan, Plan)
+        if not known:
+            raise InvalidValue(f"Expected plan={self.plan!r} to be a Plan or None.")
+
+    @property
+    def given(self) -> Plan:
+        """The plan; empty if there is none."""
+        return self.plan or FREE
 
     def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
         """Variants whose tiny games come close to the certificate.
@@ -132,11 +124,11 @@ class ShrinkingDartboard(AlgorithmSpec):
         """
         variant = replace(self, epsilon=200.0, every=1)
         other = (
-            replace(variant, rate=0.7, leave=0.3, draws=None)
+            replace(variant, plan=Plan(0.7, 0.3))
             if self.delta > 0
-            else replace(variant, rate=0.3, leave=0.02, draws=1)
+            else replace(variant, plan=Plan(0.3, 0.02, draws=1))
         )
-        return replace(variant, rate=2.0, leave=0.05, draws=2), other
+        return replace(variant, plan=Plan(2.0, 0.05, draws=2)), other
 
     def resolve(self, setting: Setting) -> Algorithm:
         if self.every is not None and not self.every <= setting.rounds:
@@ -161,11 +153,11 @@ class ShrinkingDartboard(AlgorithmSpec):
     def choice(self, setting: Setting) -> Choice:
         """The values that are given, and for the others the best ones within the budget."""
         soon = self.every is not None if self.early is None else self.early
-        if self.rate is not None and self.leave is not None and self.every is not None:
+        given = self.given
+        if given.rate is not None and given.leave is not None and self.every is not None:
             schedule = Schedule.of(self.every, soon)
-            found = with_chance(self.rate, self.leave, schedule, self.draws)
+            found = with_chance(given.rate, given.leave, schedule, given.draws)
         else:
-            given = Given(self.rate, self.leave, self.draws)
             found = choose(setting, self.epsilon, self.delta, self.every, given, soon)
         self.afford(found, found.cost(setting))
         return found
@@ -183,7 +175,8 @@ class ShrinkingDartboard(AlgorithmSpec):
             "draws": "fewer draws",
             "every": "a larger every",
         }
-        given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
+        given = {**parameters(self.given), "every": self.every}
+        given = {name: value for name, value in given.items() if value is not None}
         chosen = {"rate": choice.rate, "leave": choice.leave, "draws": choice.draws}
         chosen |= {"every": choice.schedule.every}
         given = given or {name: value for name, value in chosen.items() if value is not None}

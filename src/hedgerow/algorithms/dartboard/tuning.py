@@ -24,8 +24,10 @@ from hedgerow.algorithms.dartboard.cost import Choice, entropy, regret_bounds, w
 from hedgerow.algorithms.shared import schedule as exchanges_at
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core import lattice, rounding
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, between
 from hedgerow.privacy import search
 from hedgerow.privacy.composition import bounded_range, random_draws
 from hedgerow.privacy.composition.table_cache import load, store
@@ -53,16 +55,41 @@ LARGEST_CHANCE = 0.5
 SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
 
 
+RAREST = 1e-9  # smallest `leave` that is accepted: the lattice of losses has few values below it
+
+
 @dataclass(frozen=True)
-class Given:
-    """The values that the user fixed. None: the search is free to choose."""
+class Plan:
+    """What experts may choose themselves. None: chosen for the smallest proven regret bound.
+
+    Parameters
+    ----------
+    rate
+        The learning rate lambda, in [1e-12, 100].
+    leave
+        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9].
+    draws
+        The largest number of draws after the first expert (K - 1 in the paper), at least 1. There
+        is no limit if `rate`, `leave` and the algorithm's `every` are all given.
+    """
 
     rate: float | None = None
     leave: float | None = None
     draws: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.rate is not None:
+            between("rate", self.rate, 1e-12, 100.0)
+        if self.leave is not None and not RAREST <= self.leave <= 1 - RAREST:
+            raise InvalidValue(
+                f"Expected leave={self.leave!r} in [{RAREST}, {1 - RAREST}]: at 0 every change "
+                "of expert reveals a loss, at 1 no expert ever stays."
+            )
+        if self.draws is not None:
+            at_least("draws", self.draws, 1)
 
-FREE = Given()
+
+FREE = Plan()
 
 
 def fastest(setting: Setting, schedule: Schedule) -> float:
@@ -87,7 +114,7 @@ def choose(
     epsilon: float,
     delta: float,
     every: int | None,
-    given: Given = FREE,
+    given: Plan = FREE,
     early: bool = True,
 ) -> Choice:
     """The choice with the smallest regret bound that the search finds within the budget.
@@ -161,7 +188,7 @@ def _fitting(
 
 
 def choose_pure(
-    setting: Setting, epsilon: float, every: int | None, given: Given = FREE, early: bool = True
+    setting: Setting, epsilon: float, every: int | None, given: Plan = FREE, early: bool = True
 ) -> Choice:
     """The best choice for delta = 0, or the cheapest one if none fits the budget."""
     tried = candidates(setting, every, early)
@@ -174,7 +201,7 @@ def choose_pure(
     )
 
 
-def _pure(setting: Setting, epsilon: float, schedule: Schedule, given: Given) -> Choice:
+def _pure(setting: Setting, epsilon: float, schedule: Schedule, given: Plan) -> Choice:
     """Searches a grid over p and the limit on draws, and refines it around the best point.
 
     The rate is the largest that epsilon allows. A given value has one place on the grid. If a given
@@ -212,7 +239,7 @@ def _pure(setting: Setting, epsilon: float, schedule: Schedule, given: Given) ->
     return _fitting(setting, epsilon, best[1], chosen) if given.rate is None else chosen(best[1])
 
 
-def _chances(chances: Array, given: Given) -> Array:
+def _chances(chances: Array, given: Plan) -> Array:
     return np.minimum(chances, LARGEST_CHANCE) if given.leave is None else np.array([given.leave])
 
 
@@ -241,7 +268,7 @@ def choose_approximate(
     epsilon: float,
     delta: float,
     every: int | None,
-    given: Given = FREE,
+    given: Plan = FREE,
     early: bool = True,
 ) -> Choice | None:
     """The best group size and p by approximation, with the largest certified rate or the given one.

@@ -16,6 +16,7 @@ import numpy as np
 
 from hedgerow.algorithms.dartboard.server import DartboardServer, DartboardState
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.dartboard.tuning import Plan
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
@@ -104,11 +105,14 @@ def _exchanges(server: DartboardServer) -> int:
     return server.schedule.count(SETTING.rounds)
 
 
+def _drawing(spec: ShrinkingDartboard, draws: int) -> ShrinkingDartboard:
+    """The spec with another cap on draws."""
+    return replace(spec, plan=replace(spec.given, draws=draws))
+
+
 def _capped(spec: ShrinkingDartboard) -> ShrinkingDartboard:
     """The spec with a cap on draws, which is optional for the approximate version."""
-    return (
-        spec if spec.delta == 0 or _server(spec).draws is not None else replace(spec, draws=CAPPED)
-    )
+    return spec if spec.delta == 0 or _server(spec).draws is not None else _drawing(spec, CAPPED)
 
 
 def _in_more_groups(spec: ShrinkingDartboard) -> ShrinkingDartboard:
@@ -201,7 +205,7 @@ def _one_too_many(
     draws = _server(played).draws
     if draws is None or draws >= exchanges:
         played = (
-            replace(played, draws=exchanges - 1)
+            _drawing(played, exchanges - 1)
             if exchanges > 1
             else _capped(replace(spec, every=BATCH))
         )
@@ -216,7 +220,7 @@ def _many_draws(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator
 
     The certificate must count as many draws as the real server makes.
     """
-    played = replace(leaky, rate=0.25, leave=0.6, draws=None)
+    played = replace(leaky, plan=Plan(0.25, 0.6))
     algorithm, (first, second) = played.build(MANY_DRAWS), _halves(MANY_DRAWS)
     server: Any = algorithm.server
     honest = AuditCase(
@@ -243,7 +247,7 @@ def _many_draws(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator
 
 def _real_runs(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator[AuditCase]:
     """One coin and one draw, whose real runs must follow the likelihood."""
-    played = replace(leaky, delta=0.0, rate=1.0, leave=0.5, draws=1)
+    played = replace(leaky, delta=0.0, plan=Plan(1.0, 0.5, draws=1))
     algorithm, (first, second) = played.build(ONE_DRAW), _halves(ONE_DRAW)
     server: Any = algorithm.server
     sent = all_transcripts(algorithm, first)
