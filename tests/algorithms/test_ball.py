@@ -12,7 +12,13 @@ from scipy import stats
 
 import hedgerow as hr
 from hedgerow.algorithms.gradient.clipped import clipped, require_smooth
-from hedgerow.algorithms.gradient.limited_updates import Released, Report, blocks, reduction
+from hedgerow.algorithms.gradient.limited_updates import (
+    Released,
+    Report,
+    RunPlan,
+    blocks,
+    reduction,
+)
 from hedgerow.algorithms.gradient.noisy_ftrl import Leader
 from hedgerow.algorithms.gradient.phased_gradient import (
     SLACK,
@@ -170,14 +176,18 @@ def test_the_reduction_makes_no_block_for_which_rounding_is_not_proven() -> None
 )
 def test_clients_refuse_a_step_that_no_block_has(rounds: int, samples: int, step: int) -> None:
     """With 64 rounds called 2, one record would move the report by 31.5."""
-    built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
+    built = hr.LimitedUpdates(trust="local", plan=RunPlan(phases=1)).build(
+        hr.Setting(1, 3, 80, family=HUBER)
+    )
     for exchange in range(2):
         with pytest.raises(hr.InvalidValue, match=rf"Released\..* of exchange {exchange} to be"):
             built.broadcasts.admit(Released(rounds, np.zeros(3), samples, step), exchange)
 
 
 def test_a_report_holds_the_records_of_its_step_once() -> None:
-    built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
+    built = hr.LimitedUpdates(trust="local", plan=RunPlan(phases=1)).build(
+        hr.Setting(1, 3, 80, family=HUBER)
+    )
     client: Any = built.client
     noise = NoNoise().everyone("client", 1)
     state = client.receive(client.start(noise), Released(8, np.zeros(3), 8, 0))
@@ -259,16 +269,16 @@ def test_regret_stays_below_the_bound_and_above_a_false_one(spec: Any) -> None:
 @pytest.mark.parametrize("noise", [None, "laplace", "euclidean"])
 def test_pure_budgets_are_kept(noise: Any) -> None:
     setting = hr.Setting(clients=2, experts=3, horizon=20, family=HUBER)
-    curve = hr.LimitedUpdates(0.7, 0.0, noise=noise).build(setting).certificate.peer.curve
+    curve = hr.LimitedUpdates(0.7, 0.0, plan=RunPlan(noise)).build(setting).certificate.peer.curve
     assert curve.stated() == (0.7, 0.0)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"delta": 0.0, "noise": "gaussian"}, "Expected delta=0.0 > 0"),
-    ({"noise": "laplace"}, "Expected delta=1e-06 to be 0 with noise='laplace'"),
+    ({"delta": 0.0, "plan": RunPlan("gaussian")}, "Expected delta=0.0 > 0"),
+    ({"plan": RunPlan("laplace")}, "Expected delta=1e-06 to be 0 with noise='laplace'"),
     ({"delta": 0.0, "trust": "distributed"}, "Expected delta=0.0 > 0"),
     ({"clip": -1.0}, "Expected clip=-1.0 > 0"),
-    ({"phases": 0}, "Expected phases=0 to be a whole number >= 1"),
+    ({"plan": "laplace"}, "Expected plan='laplace' to be a RunPlan or None"),
 ]
 
 
@@ -276,6 +286,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_bad_choices_are_refused(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(hr.InvalidValue, match=message):
         hr.LimitedUpdates(**choices)
+
+
+def test_bad_plans_are_refused() -> None:
+    with pytest.raises(hr.InvalidValue, match="Expected phases=0 to be a whole number >= 1"):
+        RunPlan(phases=0)
 
 
 def test_a_clip_is_refused_where_it_breaks_the_proof_and_counted_elsewhere() -> None:

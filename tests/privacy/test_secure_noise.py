@@ -24,7 +24,7 @@ from scipy import stats
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
+from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates, RunPlan
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Observer
 from hedgerow.core.errors import InvalidValue, NotInstalled, Unsupported
@@ -843,7 +843,7 @@ def test_games_with_secure_noise_flip_exact_coins(monkeypatch: pytest.MonkeyPatc
     simulate(algorithm, environment, 0, noise=source)
     assert flipped
     game = Classification(clients=2, features=3, horizon=16)
-    pure = LimitedUpdates(delta=0.0, phases=2).build(game.setting)
+    pure = LimitedUpdates(delta=0.0, plan=RunPlan(phases=2)).build(game.setting)
     with pytest.raises(Unsupported, match="limited_updates needs EuclideanNoise"):
         simulate(pure, game, 0, noise=source)
 

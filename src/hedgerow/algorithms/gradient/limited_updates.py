@@ -342,6 +342,33 @@ def regret_bound(setting: Setting, subroutine: Subroutine) -> float | None:
 
 
 @dataclass(frozen=True)
+class RunPlan:
+    """What experts may choose about the runs of `LimitedUpdates`.
+
+    Parameters
+    ----------
+    noise
+        The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
+        an exact sampler for real data) are pure. None (default): "gaussian" if delta > 0, otherwise
+        "euclidean".
+    phases
+        How many steps a run has, at most; fewer where samples are few. None (default): the number
+        with the smallest proven regret.
+    """
+
+    noise: Law | None = None
+    phases: int | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self, noise=(None, *get_args(Law)))
+        if self.phases is not None:
+            at_least("phases", self.phases, 1)
+
+
+FREE = RunPlan()
+
+
+@dataclass(frozen=True)
 class LimitedUpdates(AlgorithmSpec):
     """Play the result of a private offline method, run again on blocks of 2, 4, 8, ... rounds.
 
@@ -364,23 +391,20 @@ class LimitedUpdates(AlgorithmSpec):
         "distributed": every client adds a share of Gaussian noise, and the server sees only the sum
         of all reports. "local": every client adds all the
         noise that protects it.
-    noise
-        The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
-        an exact sampler for real data) are pure. None (default): "gaussian" if delta > 0, otherwise
-        "euclidean".
     clip
         The longest gradient; longer ones are shortened, and the measure `clipped` counts them. None
         (default): the bound that the loss family declares. A smaller one means less noise, but then
         no regret bound is proven. Not for `CrossEntropy`.
-    phases
-        How many steps a run has, at most; fewer where samples are few. None (default): the number
-        with the smallest proven regret.
     warm
         Whether a run starts at the last point instead of the centre (default False). The proven
         regret is larger, but if noise is small, so that points are good, less regret is measured.
     honest
         The number of clients whose shares of noise must be enough. None (default): clients - 1.
         Only with trust="distributed".
+    plan
+        What experts may choose themselves: `RunPlan(noise, phases)` of
+        `hedgerow.algorithms.gradient.limited_updates`, in a study file a table. None
+        (default): chosen from public values.
 
     Guarantee
     ---------
@@ -408,11 +432,11 @@ class LimitedUpdates(AlgorithmSpec):
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={
-            "pure": {"delta": 0.0, "phases": 2},
+            "pure": {"delta": 0.0, "plan": RunPlan(phases=2)},
             "distributed": {"trust": "distributed"},
             "local": {"trust": "local"},
         },
-        exact="noise='laplace' or, if delta > 0, noise='gaussian'",
+        exact="plan.noise='laplace' or, if delta > 0, plan.noise='gaussian'",
         meanings={
             "noise": "distribution of the noise",
             "clip": "longest gradient; longer ones are shortened",
@@ -429,37 +453,42 @@ class LimitedUpdates(AlgorithmSpec):
     epsilon: float = 1.0
     delta: float = 1e-6
     trust: Trust = "central"
-    noise: Law | None = None
     clip: float | None = None
-    phases: int | None = None
     warm: bool = False
     honest: int | None = None
+    plan: RunPlan | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        one_of(self, trust=get_args(Trust), noise=(None, *get_args(Law)))
+        one_of(self, trust=get_args(Trust))
         check_honest(self.trust, self.honest)
-        if self.phases is not None:
-            at_least("phases", self.phases, 1)
+        known = self.plan is None or isinstance(self.plan, RunPlan)
+        if not known:
+            raise InvalidValue(f"Expected plan={self.plan!r} to be a RunPlan or None.")
+        noise = self.given.noise
         if self.clip is not None:
             positive("clip", self.clip)
-        gaussian = self.trust == "distributed" or self.noise == "gaussian"
+        gaussian = self.trust == "distributed" or noise == "gaussian"
         if gaussian:
             gaussian_delta(self.delta)
-        if self.delta != 0 and self.noise in ("euclidean", "laplace"):
+        if self.delta != 0 and noise in ("euclidean", "laplace"):
             raise InvalidValue(
-                f"Expected delta={self.delta!r} to be 0 with noise={self.noise!r}, which is "
-                "epsilon-DP."
+                f"Expected delta={self.delta!r} to be 0 with noise={noise!r}, which is epsilon-DP."
             )
+
+    @property
+    def given(self) -> RunPlan:
+        """The plan; empty if there is none."""
+        return self.plan or FREE
 
     def resolve(self, setting: Setting) -> Algorithm:
         method = phased_gradient(
             setting,
             Budget(self.epsilon, self.delta),
             self.trust,
-            self.noise,
+            self.given.noise,
             self.clip,
-            phases=self.phases,
+            phases=self.given.phases,
             warm=self.warm,
             honest=self.honest,
         )
