@@ -218,13 +218,6 @@ def test_games_are_the_same_without_compiled_code(
     assert found[0] == found[1]
 
 
-def test_both_ways_can_be_compared() -> None:
-    before, worth = lattice.compiled, lattice.few()
-    with lattice.by_numpy():
-        assert lattice.compiled is None
-    assert (lattice.compiled, lattice.few()) == (before, worth)
-
-
 def test_a_variable_turns_compiled_code_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_COMPILED", "0")
     assert lattice.load_compiled() is None

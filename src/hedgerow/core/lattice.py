@@ -11,8 +11,6 @@ Otherwise, or with HEDGEROW_COMPILED=0, numpy does it. The bits are the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Literal
@@ -191,17 +189,6 @@ LONG = 256  # numbers in a row
 def few() -> int:
     """As many numbers as are worth a call: adding them takes longer than the call itself."""
     return 2**15 if compiled is None else 2**13
-
-
-@contextmanager
-def by_numpy() -> Iterator[None]:
-    """Add by numpy alone for a while, to compare both ways."""
-    global compiled  # noqa: PLW0603
-    before, compiled = compiled, None
-    try:
-        yield
-    finally:
-        compiled = before
 
 
 def sum_rows(

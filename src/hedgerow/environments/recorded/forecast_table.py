@@ -140,13 +140,13 @@ class ForecastTable:
         """
         return f"{self.clients[client]}, {self.rounds[round]}"
 
-    def complete_at_first(self, rounds: int, share: float = 0.8) -> ForecastTable:
-        """Return the table of the models that have forecasts in most of the first rounds.
+    def complete_at_first(self, rounds: int) -> ForecastTable:
+        """Return the models that have most (four fifths) of the forecasts of the first rounds.
 
-        Such a choice of models is possible in advance. `share` is the least share of their cells.
+        Such a choice of models is possible in advance.
         """
         at_least("rounds", rounds, 1)
-        kept = self.awake[:rounds].mean(axis=(0, 1)) >= share
+        kept = self.awake[:rounds].mean(axis=(0, 1)) >= 0.8
         names = tuple(name for name, keep in zip(self.models, kept, strict=True) if keep)
         return replace(self, forecasts=self.forecasts[..., kept], models=names)
 
