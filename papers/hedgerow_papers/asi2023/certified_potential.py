@@ -15,9 +15,18 @@ depend on the record. And a run may never end although its expert loses in every
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from math import floor
 from typing import Any, ClassVar
 
-from hedgerow.algorithms.sparse_vector.columns import Weights, further
+from hedgerow.algorithms.sparse_vector.columns import (
+    STEP,
+    Column,
+    Columns,
+    Weights,
+    enlarged,
+    split,
+)
 from hedgerow.algorithms.sparse_vector.plan import Plan, planned
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.regret_test import MEANINGS, RegretSelector, louder_margin
@@ -70,6 +79,42 @@ def grown(
         for epoch, draws in enumerate(sizes[1:], start=1)
     )
     return replace(weights, later=later)
+
+
+def further(
+    weights: Weights,
+    *,
+    epsilon: float,
+    delta: float,
+    switches: int,
+    front: float,
+    losses: int,
+) -> Columns:
+    """The columns of a later epoch with other draws and another front share, at the same rate.
+
+    With delta > 0 a run may have the weights of a run with more draws to come, which cost more.
+
+    >>> from hedgerow.algorithms.sparse_vector.columns import weigh
+    >>> weights = weigh(
+    ...     epsilon=1.0, delta=0.0, test=0.5, switches=2, front=0.5, untested=True, losses=100
+    ... )
+    >>> after = further(
+    ...     weights, epsilon=1.0, delta=0.0, switches=4, front=0.25, losses=100
+    ... )
+    >>> len(after), {round(column.pure(weights.rate), 3) for column in after}
+    (4, {Fraction(1, 1)})
+    """
+    test = weights.columns[0].test
+    units = floor((Fraction(epsilon) - Fraction(test)) / (2 * Fraction(weights.rate)))
+    if delta == 0:
+        return tuple(split(units, front, after, test) for after in reversed(range(switches)))
+    found = list[Column]()
+    while left := switches - len(found):
+        column = split(units, front, left - 1, test)
+        column = enlarged(column, epsilon, delta, weights.rate, losses)
+        runs = range(left, floor(STEP * left), -1)
+        found += [replace(column, after=after - 1) for after in runs]
+    return tuple(found)
 
 
 def epoch_sizes(first: int, threshold: float, exchanges: int, most: float) -> list[int]:

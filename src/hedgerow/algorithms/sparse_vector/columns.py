@@ -8,7 +8,7 @@ rate of the selection (`proofs/sparse_vector.md#weights-by-recency`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, sqrt
@@ -209,41 +209,6 @@ def weigh(
         None if opening is None else enlarged(opening, epsilon, delta, rate, losses),
         rate,
     )
-
-
-def further(
-    weights: Weights,
-    *,
-    epsilon: float,
-    delta: float,
-    switches: int,
-    front: float,
-    losses: int,
-) -> Columns:
-    """The columns of a later epoch with other draws and another front share, at the same rate.
-
-    With delta > 0 a run may have the weights of a run with more draws to come, which cost more.
-
-    >>> weights = weigh(
-    ...     epsilon=1.0, delta=0.0, test=0.5, switches=2, front=0.5, untested=True, losses=100
-    ... )
-    >>> after = further(
-    ...     weights, epsilon=1.0, delta=0.0, switches=4, front=0.25, losses=100
-    ... )
-    >>> len(after), {round(column.pure(weights.rate), 3) for column in after}
-    (4, {Fraction(1, 1)})
-    """
-    test = weights.columns[0].test
-    units = floor((Fraction(epsilon) - Fraction(test)) / (2 * Fraction(weights.rate)))
-    if delta == 0:
-        return tuple(split(units, front, after, test) for after in reversed(range(switches)))
-    found = list[Column]()
-    while left := switches - len(found):
-        column = split(units, front, left - 1, test)
-        column = enlarged(column, epsilon, delta, weights.rate, losses)
-        runs = range(left, floor(STEP * left), -1)
-        found += [replace(column, after=after - 1) for after in runs]
-    return tuple(found)
 
 
 @lru_cache(maxsize=1024)
