@@ -51,9 +51,9 @@ def without_growth(algorithm: Algorithm) -> Algorithm:
 @pytest.mark.parametrize("spec", [Potential(), SparseVector()])
 def test_the_certificate_says_if_epochs_grow(spec: Potential | SparseVector) -> None:
     """Only the first epoch of `potential` has as many draws as the statement names."""
-    said = spec.build(Setting(10, 100, 512)).certificate.when_spent
-    assert said.startswith("after 10 changes of expert")
-    assert said.endswith("; each later epoch allows more changes") == isinstance(spec, Potential)
+    text = spec.build(Setting(10, 100, 512)).certificate.when_spent
+    assert text.startswith("after 10 changes of expert")
+    assert text.endswith("; each later epoch allows more changes") == isinstance(spec, Potential)
 
 
 def test_every_epoch_doubles_the_draws_and_halves_the_weights() -> None:
