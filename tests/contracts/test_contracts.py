@@ -80,18 +80,8 @@ IN_THE_QUICK_SUITE = {
     "doubling": tuple(
         c for c in CONTRACTS if c not in ("million rounds", "exact ratio below certificate")
     ),
-    # it restarts as doubling does
-    "potential": tuple(
-        c
-        for c in CONTRACTS
-        if c
-        not in (
-            "million rounds",
-            "exact ratio below certificate",
-            "same for every block",
-            "noise follows its law",
-        )
-    ),
+    # it restarts as doubling does, and its paper tests what it does otherwise
+    "potential": (*OF_EVERY_FORM, "regret below bound"),
     # it draws as the dartboard does
     "private_hedge": tuple(
         c for c in CONTRACTS if c not in ("noise follows its law", "same for every block")
