@@ -27,6 +27,7 @@ from hedgerow.deployment.simulated import SimulatedLink
 from hedgerow.privacy.budget import Budget, amount
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.odometer import BudgetSpent, Filter
+from support.deployed import Direct
 from support.keys import NOBODY
 from support.simulated import small_study
 
@@ -212,17 +213,11 @@ def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
     manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
-    class Direct:
-        def call(self, request: bytes) -> bytes | None:
-            (reply,) = server.take([request])
-            assert isinstance(reply, bytes)
-            return reply
-
     with pytest.raises(BudgetSpent):
-        StudyClient.join(account, Direct(), server_key=manifest.server)
+        StudyClient.join(account, Direct(server), server_key=manifest.server)
     assert server.joined == set()
     with pytest.raises(HedgerowError, match="not joined"):
-        StudyClient(account.study(manifest.digest), Direct())
+        StudyClient(account.study(manifest.digest), Direct(server))
     server.close()
 
 
@@ -247,15 +242,9 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
-    class Direct:
-        def call(self, request: bytes) -> bytes | None:
-            (reply,) = server.take([request])
-            assert isinstance(reply, bytes)
-            return reply
-
-    StudyClient.join(account, Direct(), server_key=manifest.server).close()
+    StudyClient.join(account, Direct(server), server_key=manifest.server).close()
     folder = account.study(manifest.digest)
-    StudyClient(folder, Direct()).close()
+    StudyClient(folder, Direct(server)).close()
     older = Account(place / "backup")
     assert older.public_key == account.public_key
     stranger = Account.make(place / "other", name="Other", unit="event", epsilon="1")
@@ -263,10 +252,10 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
         moved = shutil.copytree(folder, other.study(manifest.digest))
         (moved / CHARGED).unlink()  # somebody hides that it was charged
         with pytest.raises(InvalidValue, match=text):
-            StudyClient(moved, Direct())
+            StudyClient(moved, Direct(server))
     outside = shutil.copytree(folder, place / "outside")
     with pytest.raises(InvalidValue, match="not inside the folder of its data set"):
-        StudyClient(outside, Direct())
+        StudyClient(outside, Direct(server))
     server.close()
 
 
@@ -284,19 +273,13 @@ def test_a_study_is_marked_as_charged_before_it_is_joined(place: Path) -> None:
     manifest = study(**public_keys(place / "server"), roster={"a": account.public_key})
     server = StudyServer.create(place / "server", manifest)
 
-    class Direct:
-        def call(self, request: bytes) -> bytes | None:
-            (reply,) = server.take([request])
-            assert isinstance(reply, bytes)
-            return reply
-
     def die(name: str) -> None:
         if name == "client join committed":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), hooked(die):
-        StudyClient.join(account, Direct(), server_key=manifest.server)
-    StudyClient(account.study(manifest.digest), Direct()).close()  # it can be played
+        StudyClient.join(account, Direct(server), server_key=manifest.server)
+    StudyClient(account.study(manifest.digest), Direct(server)).close()  # it can be played
     (account.folder / FILE).write_bytes(backup)
     with pytest.raises(InvalidValue, match="it is an old copy"):
         Account(account.folder).check()

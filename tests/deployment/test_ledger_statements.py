@@ -21,7 +21,7 @@ from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.record import is_deployment, read_deployment
 from hedgerow.deployment.releases import Releases
-from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.records.schema import STAMP
 from hedgerow.statement.details import Details
@@ -31,19 +31,9 @@ from hedgerow.statement.words.attackers import plain_words
 from hedgerow.statement.words.ledger import ledger_words, only_here
 from hedgerow.studies.storage.digest import write_digest
 from support.command import Command
+from support.deployed import Direct
 
 TODAY = date(2026, 11, 15)
-
-
-class Direct:
-    """A link to a server in this process."""
-
-    def __init__(self, server: StudyServer) -> None:
-        self._server = server
-
-    def call(self, request: bytes) -> bytes | None:
-        (reply,) = self._server.take([request])
-        return None if isinstance(reply, Wait) else reply
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,22 @@
-"""Playing of simulated deployments, for tests."""
+"""Playing of deployments in this process, for tests."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from hedgerow.deployment.server import StudyServer, Wait
 from support.simulated import SimulatedStudy
+
+
+class Direct:
+    """A link to a server in this process."""
+
+    def __init__(self, server: StudyServer) -> None:
+        self._server = server
+
+    def call(self, request: bytes) -> bytes | None:
+        (reply,) = self._server.take([request])
+        return None if isinstance(reply, Wait) else reply
 
 
 def play_until(study: SimulatedStudy, losses: np.ndarray, until: int) -> None:
