@@ -103,7 +103,7 @@ class Parties:
 def masked(text: str) -> list[str]:
     """Lines without what differs from run to run: keys, digests, times and the expert drawn."""
     text = re.sub(r"[0-9a-f]{16,64}", "HEX", text)
-    text = re.sub(r"\d{4}-\d\d-\d\d(T[\d:+]+)?", "TIME", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d(T[\d:.+]+)?", "TIME", text)
     text = re.sub(r'"play": \d', '"play": 0', text)
     return [line.rstrip() for line in text.strip().splitlines() if "? [y/N]" not in line]
 
