@@ -44,6 +44,7 @@ QUICK = {
     ("silo", "regret below bound"),
     ("silo, sized", "same for every block"),
     ("silo, sized", "public is public"),
+    ("two records", "states survive"),
     ("two records", "within the budget"),
 }
 SILO = hr.Setting(3, 3, 100, deciders=1, family=hr.Gains(high=(1.0, 4.0, 2.0)))

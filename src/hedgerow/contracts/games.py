@@ -16,13 +16,15 @@ from hedgerow.core.games import Games, cells_in, cells_of
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.units import Unit
+from hedgerow.core.unit_text import parse_unit
+from hedgerow.core.units import Event, Unit
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
+from hedgerow.environments.wrappers.masks import Around
 from hedgerow.environments.wrappers.sleeping import Sleeping
 
 SETTING = Setting(clients=3, experts=5, horizon=40)
@@ -66,9 +68,22 @@ def long_setting(games: Games) -> Setting:
 def small_games(spec: AlgorithmSpec) -> tuple[Environment, ...]:
     """The games of a spec for the contracts on execution."""
     games = games_of(spec)
+    if games is EXPERTS:
+        return tuple(holding_its_unit(spec, game) for game in games.small)
     if games.small:
         return games.small
     return (games.recorded(games.stream(np.random.default_rng(12), games.setting)),)
+
+
+def holding_its_unit(spec: AlgorithmSpec, game: Any) -> Any:
+    """A drawn game with at least as many clients as one person of the spec's unit may be at."""
+    unit = Event() if spec.unit is None else parse_unit(spec.unit)
+    clients = int((unit.shape or (1, 1, 1))[1])
+    if game.setting.clients >= clients:
+        return game
+    if isinstance(game, Around):
+        return replace(game, of=holding_its_unit(spec, game.of))
+    return replace(game, clients=clients)
 
 
 def whole(environment: Environment, seed: int = 0) -> Block:

@@ -8,7 +8,13 @@ import numpy as np
 
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.contracts.agreement import games, one_game
-from hedgerow.contracts.games import built, games_of, has_experts, long_setting
+from hedgerow.contracts.games import (
+    built,
+    games_of,
+    has_experts,
+    holding_its_unit,
+    long_setting,
+)
 from hedgerow.contracts.neighbours import changed
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.core.block import Block
@@ -72,13 +78,14 @@ def regret_below_bound(spec: AlgorithmSpec) -> None:
 
 def _streams(spec: AlgorithmSpec) -> tuple[Environment, ...]:
     """The streams that every bound is tried on; one more if the bound needs a good expert."""
-    bound = built(spec, STREAMS[0].setting).claims.regret_bound
+    bound = built(spec, holding_its_unit(spec, STREAMS[0]).setting).claims.regret_bound
     needs = bound is not None and bound.best_loss is not None
     return (*STREAMS, WITH_PERFECT_EXPERT) if needs else STREAMS
 
 
 def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
     """Demand that regret meets the bound; returns False if the stream cannot refute the bound."""
+    environment = holding_its_unit(spec, environment)
     algorithm = built(spec, environment.setting)
     bound = algorithm.claims.regret_bound
     if bound is None or not covered(bound, environment):
@@ -134,7 +141,8 @@ def million_rounds(spec: AlgorithmSpec) -> str | None:
     """
     if not has_experts(spec):
         return _long_game(spec)
-    environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
+    game = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
+    environment: Environment = holding_its_unit(spec, game)
     algorithm = changed(spec, interval=1000).build(environment.setting)
     recorder = Recorder(environment.setting)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
