@@ -95,6 +95,8 @@ SLOW_TO_BUILD = (
     "private_hedge, every 3",
     "shrinking_dartboard, approximate",
     "proven_sparse_vector",
+    "proven_doubling",
+    "proven_potential",
 )
 
 
