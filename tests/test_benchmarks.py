@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import metadata
 
 import numpy as np
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.evaluation.benchmark import BENCHMARKS, Benchmark, Row, retried
 from hedgerow_benchmarks import measure, start
+from hedgerow_benchmarks.benchmark import BENCHMARKS, Benchmark, Row, retried
 from hedgerow_benchmarks.measure import compared
 from hedgerow_benchmarks.repeating import Repeating, losses
 from hedgerow_benchmarks.simulation import CASES, COMBINATIONS, Case, game_rows
@@ -92,10 +93,10 @@ def test_the_quick_form_fails_only_if_it_fails_twice(
 def test_without_the_plugin_the_command_says_what_to_install(
     hedgerow: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(BENCHMARKS, "_things", {})
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     answer = hedgerow("bench")
     assert answer.code == 2
-    assert "No benchmarks are installed: run `pip install ./benchmarks`" in answer.err
+    assert "is in a plugin that is not installed: run `pip install ./benchmarks`" in answer.err
 
 
 def test_a_command_that_fails_is_a_failed_row(

@@ -9,8 +9,8 @@ from hedgerow.algorithms.dartboard.tuning import choose as choose_dartboard
 from hedgerow.algorithms.sparse_vector import columns
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.setting import Setting
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.composition import random_draws
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import without_caches
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.noise import SeededNoise
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.running_sums import (
     BufferedToeplitz,
@@ -26,6 +25,7 @@ from hedgerow.running_sums import (
 from hedgerow.running_sums.buffered import optimal_gaps
 from hedgerow.running_sums.dense import cached_encoding, fixed_point
 from hedgerow.running_sums.filters import Filter, Precision
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import compared, in_turn, seconds, without_caches
 from hedgerow_papers.zhang2024.others import jax_privacy
 

@@ -36,7 +36,7 @@ from hedgerow.deployment.keys import public_hex
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
 from hedgerow.deployment.receipts import root_of
-from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.deploy import EXPERTS
 from hedgerow_benchmarks.measure import peak_mebibytes
 

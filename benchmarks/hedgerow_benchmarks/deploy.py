@@ -41,8 +41,8 @@ from hedgerow.deployment.server import KEY, StudyServer
 from hedgerow.deployment.serving import limits_of
 from hedgerow.deployment.simulated import small_study
 from hedgerow.engines.loop import Engine
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import peak_mebibytes
 
 EXPERTS = 20

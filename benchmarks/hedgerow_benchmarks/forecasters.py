@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.core.losses import Gains
 from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
-from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import in_turn
 from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
 from hedgerow_papers.jacobsen2025.forecasters import FORECASTERS, PUBLISHED, Past

@@ -27,9 +27,9 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.model import Model
 from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import simulate
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.running_sums.buffered import BufferedToeplitz
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import in_turn
 
 SCAN = "one lax.scan with the noise drawn in it"

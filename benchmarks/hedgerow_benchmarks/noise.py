@@ -11,11 +11,11 @@ import numpy as np
 
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import LAWS, SeededNoise
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.exact import ExactLaw
 from hedgerow.privacy.secure.laws import LatticeLaw
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, seconds
 
 SIZES = (1, 100, 10**4, 10**6)

@@ -23,8 +23,8 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import REPEATS, compared, in_turn
 from hedgerow_benchmarks.repeating import Repeating, losses
 from hedgerow_benchmarks.simulation import SUM

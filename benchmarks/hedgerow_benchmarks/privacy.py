@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from math import sqrt
 from statistics import median
 
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import (
     gaussian_scale,
@@ -23,6 +22,7 @@ from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, ZeroConcentratedDP
 from hedgerow.privacy.odometer import Filter
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, seconds, without_caches
 
 CACHES = (bounded_range._table, recursion.grid_for, composition._randomised_responses)

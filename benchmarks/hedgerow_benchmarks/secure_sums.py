@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
-from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 
 HELPERS = 2
 SIZES = ((10, 100, 60), (10, 10_000, 24), (1000, 100, 3))  # clients, numbers, exchanges

@@ -42,8 +42,8 @@ from hedgerow.core.replay import Replay
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import UniformLosses
-from hedgerow.evaluation.benchmark import Benchmark, Row
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import REPEATS, compared, in_turn, peak_mebibytes
 from hedgerow_benchmarks.repeating import Repeating, losses
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge

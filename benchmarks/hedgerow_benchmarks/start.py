@@ -15,7 +15,7 @@ from importlib.resources import files
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from hedgerow.evaluation.benchmark import Benchmark, Row
+from hedgerow_benchmarks.benchmark import Benchmark, Row
 from hedgerow_benchmarks.measure import REPEATS
 
 FIRST_USE = "import hedgerow as hr; hr.run, hr.SparseVector, hr.Realizable"

@@ -71,7 +71,7 @@ def test_without_the_papers_the_commands_say_what_to_install(
     for command in (["reproduce", "gao2024-figure2"], ["reproduce", "--all"], ["gallery"]):
         answer = hedgerow(*command)
         assert answer.code == 2
-        assert "comes with the papers, which are not installed: run `pip i" in answer.err
+        assert "is in a plugin that is not installed: run `pip install ./papers`" in answer.err
     assert "pip install ./papers" in hedgerow("list").out
     for command in ("run", "launch"):
         answer = hedgerow(command, str(study))

@@ -15,7 +15,7 @@ import pytest
 
 from hedgerow.cli import contracts
 from hedgerow.core.registry import EXPERIMENTS
-from hedgerow.evaluation.benchmark import BENCHMARKS, Benchmark, Row
+from hedgerow_benchmarks.benchmark import BENCHMARKS, Benchmark, Row
 from hedgerow_papers.commands.reproduce import selected
 from hedgerow_papers.experiments.experiment import Check
 from support.command import Answer, Command

@@ -22,8 +22,8 @@ from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.deployment import logs
 from hedgerow.environments.recorded.data import CHOSEN
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.evaluation.benchmark import BENCHMARKS
 from hedgerow.studies import run
+from hedgerow_benchmarks.benchmark import BENCHMARKS
 from hedgerow_papers.jacobsen2025.forecasters import FORECASTERS
 from support.command import PLUGIN, STUDY, Answer, Command
 

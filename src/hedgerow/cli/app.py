@@ -26,9 +26,9 @@ CommandLineError: type[Exception] = next(
 
 NOT_A_NUMBER = re.compile(r"Invalid value for '([^']+)'.*: Input should be a valid (\w+),.*")
 
-PLUGIN = "a plugin"  # which announces the command under its name
-# Function and summary of each command. The summary repeats the first line of the function's
-# docstring (a test compares them), so that `hedgerow --help` need not import the commands.
+# Function (or the folder of the plugin that brings it) and summary of each command. The summary
+# repeats the first line of the function's docstring (a test compares them), so that `hedgerow
+# --help` need not import the commands.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo:demo",
@@ -44,9 +44,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
     "choose": ("choose:choose", "Rank the private algorithms for your setting."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
-    "reproduce": (PLUGIN, "Reproduce published figures and judge each claim."),
-    "gallery": (PLUGIN, "Make one page with all experiments and their verdicts."),
-    "bench": ("bench:bench", "Measure speed and memory as ratios."),
+    "reproduce": ("./papers", "Reproduce published figures and judge each claim."),
+    "gallery": ("./papers", "Make one page with all experiments and their verdicts."),
+    "bench": ("./benchmarks", "Measure speed and memory as ratios."),
     "contracts": ("contracts:contracts", "Check an algorithm against the contracts."),
     "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
     "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
@@ -110,7 +110,7 @@ class Commands(TyperGroup):
 def load(name: str) -> Any:
     """Import a command, with its options, or a group of commands."""
     where = COMMANDS[name][0]
-    found = _of_plugin(name) if where == PLUGIN else _in_package(where)
+    found = _of_plugin(name, where) if where.startswith("./") else _in_package(where)
     several: dict[str, Any] = found if isinstance(found, dict) else {name: found}
     made = typer.Typer(
         cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
@@ -128,15 +128,15 @@ def _in_package(where: str) -> Any:
     return getattr(import_module(f"hedgerow.cli.{module}"), function)
 
 
-def _of_plugin(name: str) -> Any:
+def _of_plugin(name: str, folder: str) -> Any:
     """The function of a command that an installed plugin brings."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group="hedgerow.commands", name=name):
         return point.load()
     raise InvalidValue(
-        f"`hedgerow {name}` comes with the papers, which are not installed: run "
-        "`pip install ./papers` in a checkout of Hedgerow."
+        f"`hedgerow {name}` is in a plugin that is not installed: run `pip install {folder}` in a "
+        "checkout of Hedgerow."
     )
 
 

@@ -9,9 +9,9 @@ import typer
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import VERDICTS, new_table
-from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import nearest
-from hedgerow.evaluation.benchmark import BENCHMARKS, retried
+from hedgerow_benchmarks.benchmark import BENCHMARKS, retried
 
 
 def bench(
@@ -38,10 +38,6 @@ def bench(
     the same losses once; its limits are for compiled sums, which `make setup` builds. Each ratio is
     followed by half the distance between its quartiles. Exit code 1: a limit is exceeded.
     """
-    if not list(BENCHMARKS):
-        raise HedgerowError(
-            "No benchmarks are installed: run `pip install ./benchmarks` in a checkout of Hedgerow."
-        )
     if name is not None and name not in BENCHMARKS:
         raise InvalidValue(f"Unknown benchmark {name!r}; {nearest(name, BENCHMARKS)}")
     chosen = dict(BENCHMARKS.items()) if name is None else {name: BENCHMARKS[name]}
