@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
@@ -83,6 +83,14 @@ class AuditCase:
                 f"Expected claim={self.claim!r} to name something else: the proof of "
                 f"{self.algorithm.name} adds up no releases."
             )
+
+    def null(self) -> AuditCase:
+        """The same stream in both worlds: nothing may be found."""
+        return replace(self, name="null: the same stream twice", second=self.first)
+
+    def caught(self, name: str, bug: Algorithm, **more: Any) -> AuditCase:
+        """The case with a planted bug, which must be found."""
+        return replace(self, name=name, algorithm=bug, expected="violated", **more)
 
 
 def changes(requested: Any, played: Any) -> dict[str, Any]:

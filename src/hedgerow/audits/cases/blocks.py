@@ -21,8 +21,9 @@ from hedgerow.algorithms.phases.blocks import (
     NextBlock,
 )
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.case import WHOLE, AuditCase, changes
 from hedgerow.audits.cases.parts import (
+    DRAWN,
     all_transcripts,
     less_selection,
     peer_curve,
@@ -158,25 +159,13 @@ def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     The null case comes first, then the worst stream, then the bugs that must be caught.
     """
     algorithm = spec.build(Setting(CLIENTS, EXPERTS, 2**BLOCKS))
-    first, second, sent = _worst()
-
-    def case(name: str, audited: Algorithm, other: Array, expected: Verdict) -> AuditCase:
-        certified = peer_curve(algorithm)
-        return AuditCase(name, WHOLE, audited, certified, first, other, sent, expected=expected)
-
+    case = AuditCase("worst transcript", WHOLE, algorithm, peer_curve(algorithm), *_worst())
     return (
-        case("null: the same stream twice", algorithm, first, "holds"),
-        case("worst transcript", algorithm, second, "holds"),
-        case("four fifths of the noise", less_block_noise(algorithm), second, "violated"),
-        case(
-            "overlapping groups: a datum in two blocks", overlapping(algorithm), second, "violated"
-        ),
-        case(
-            "blocks never closed: a datum in every choice",
-            open_blocks(algorithm),
-            second,
-            "violated",
-        ),
+        case.null(),
+        case,
+        case.caught("four fifths of the noise", less_block_noise(algorithm)),
+        case.caught("overlapping groups: a datum in two blocks", overlapping(algorithm)),
+        case.caught("blocks never closed: a datum in every choice", open_blocks(algorithm)),
         *_real_runs(spec),
     )
 
@@ -192,27 +181,7 @@ def _real_runs(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     first[:, 1, 1] = 0.5
     second = first.copy()
     first[0, 0], second[0, 0] = (1.0, 0.0), (0.0, 1.0)
-    sent = all_transcripts(algorithm, first)
-
-    def case(name: str, audited: Algorithm, expected: Verdict) -> AuditCase:
-        return AuditCase(
-            name,
-            WHOLE,
-            audited,
-            peer_curve(algorithm),
-            first,
-            second,
-            sent,
-            runs=RUNS,
-            expected=expected,
-            parameters=changes(spec, played),
-        )
-
-    return (
-        case("all transcripts of a tiny game", algorithm, "holds"),
-        case(
-            "a fifth less noise drawn than in the likelihood",
-            quiet_block_noise(algorithm),
-            "violated",
-        ),
-    )
+    sent, name = all_transcripts(algorithm, first), "all transcripts of a tiny game"
+    case = AuditCase(name, WHOLE, algorithm, peer_curve(algorithm), first, second, sent)
+    case = replace(case, runs=RUNS, parameters=changes(spec, played))
+    return case, case.caught(DRAWN, quiet_block_noise(algorithm))

@@ -215,7 +215,7 @@ def _one_too_many(
     return _whole(spec, played, "one draw too many (K off by one)", more, "violated", _worst(more))
 
 
-def _many_draws(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator[AuditCase]:
+def _many_draws(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> tuple[AuditCase, ...]:
     """Cases in which the draws reveal more than the first coin.
 
     The certificate must count as many draws as the real server makes.
@@ -234,50 +234,28 @@ def _many_draws(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator
         delta=READ_AT,
         parameters=changes(spec, played),
     )
-    yield honest
     wrong = with_curve(algorithm, played.curve(half_the_chance(server.cost(MANY_DRAWS))))
-    yield replace(
-        honest,
-        name="a certificate with half the chance of a draw",
-        algorithm=wrong,
-        certified=peer_curve(wrong),
-        expected="violated",
-    )
+    name = "a certificate with half the chance of a draw"
+    return honest, honest.caught(name, wrong, certified=peer_curve(wrong))
 
 
-def _real_runs(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> Iterator[AuditCase]:
+def _real_runs(spec: ShrinkingDartboard, leaky: ShrinkingDartboard) -> tuple[AuditCase, ...]:
     """One coin and one draw, whose real runs must follow the likelihood."""
     played = replace(leaky, delta=0.0, plan=Plan(1.0, 0.5, draws=1))
     algorithm, (first, second) = played.build(ONE_DRAW), _halves(ONE_DRAW)
     server: Any = algorithm.server
-    sent = all_transcripts(algorithm, first)
-    plans: tuple[tuple[str, Any, Verdict], ...] = (
-        ("all transcripts of one draw", server, "holds"),
-        ("one draw, never leaves without a reason", _never_without_a_reason(server), "violated"),
-        (
-            "a fifth less selection noise drawn than in the likelihood",
-            quiet_selection(server),
-            "violated",
+    sent, name = all_transcripts(algorithm, first), "all transcripts of one draw"
+    case = AuditCase(name, WHOLE, algorithm, peer_curve(algorithm), first, second, sent)
+    case = replace(case, runs=RUNS, parameters=changes(spec, played))
+    bugs = {
+        "one draw, never leaves without a reason": _never_without_a_reason(server),
+        "a fifth less selection noise drawn than in the likelihood": quiet_selection(server),
+        "a fifth less noise of the coin drawn than in the likelihood": replace(
+            server, coin=quiet(server.coin)
         ),
-        (
-            "a fifth less noise of the coin drawn than in the likelihood",
-            replace(server, coin=quiet(server.coin)),
-            "violated",
-        ),
-    )
-    for name, audited, expected in plans:
-        yield AuditCase(
-            name,
-            WHOLE,
-            with_server(algorithm, audited),
-            peer_curve(algorithm),
-            first,
-            second,
-            sent,
-            runs=RUNS,
-            expected=expected,
-            parameters=changes(spec, played),
-        )
+    }
+    caught = (case.caught(text, with_server(algorithm, bug)) for text, bug in bugs.items())
+    return (case, *caught)
 
 
 def _halves(setting: Setting) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
 from hedgerow.audits.cases.parts import peer_curve
 from hedgerow.audits.cases.releases import release_cases, worst_pair
 from hedgerow.audits.methods import exact_epsilon
@@ -55,8 +55,7 @@ def cases_of_unit(spec: AlgorithmSpec, unit: Unit) -> tuple[AuditCase, ...]:
     first, second = worst_pair(algorithm, pairs, Observer.PEER)
     found = release_cases(algorithm, first, second, observer=Observer.PEER, claim=RELEASES)
     judged = replace(plain, certificate=algorithm.certificate)
-    bug = replace(found[1], name="judged as one record", algorithm=judged, expected="violated")
-    return (*found, bug)
+    return (*found, found[1].caught("judged as one record", judged))
 
 
 def _exact(spec: AlgorithmSpec, setting: Setting, unit: Unit) -> tuple[AuditCase, ...]:
@@ -91,19 +90,11 @@ def _exact(spec: AlgorithmSpec, setting: Setting, unit: Unit) -> tuple[AuditCase
 
     good, bad = max(worlds, key=shown)
 
-    def case(name: str, audited: Algorithm, other: Array, expected: Verdict) -> AuditCase:
-        seen = sent if audited is algorithm else _sent(audited, first)
-        given = changes(spec, played)
-        return AuditCase(
-            name, WHOLE, audited, curve, good, other, seen, expected=expected, parameters=given
-        )
-
     judged = replace(plain, certificate=algorithm.certificate)
-    return (
-        case("null: the same stream twice", algorithm, good, "holds"),
-        case("all records of the unit", algorithm, bad, "holds"),
-        case("judged as one record", judged, bad, "violated"),
-    )
+    case = AuditCase("all records of the unit", WHOLE, algorithm, curve, good, bad, sent)
+    case = replace(case, parameters=changes(spec, played))
+    bug = case.caught("judged as one record", judged, transcripts=_sent(judged, first))
+    return case.null(), case, bug
 
 
 def _sent(algorithm: Algorithm, losses: Array) -> tuple[tuple[object, ...], ...]:

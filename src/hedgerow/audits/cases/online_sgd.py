@@ -58,12 +58,7 @@ def cases(spec: OnlineSGD) -> tuple[AuditCase, ...]:
     local = OnlineSGD(**parameters(_climbing(plain, "smooth")))  # certified, whatever `spec` is
     climbing, one, other = _pull(local, hill())
     honest = _cases(spec, local, (climbing, one, other), CONCAVE)[1]
-    published = replace(
-        honest,
-        name=PUBLISHED,
-        algorithm=less_noise(climbing, 1 / climbing.parameters["factor"]),
-        expected="violated",
-    )
+    published = honest.caught(PUBLISHED, less_noise(climbing, 1 / climbing.parameters["factor"]))
     found = _cases(spec, played, _pull(played, hill() if hard else FLAT))
     return (*found, honest, published)
 

@@ -24,6 +24,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.broadcasts import broadcasts_of
 
 ONE_RUN = "a loss vector of one run"
+DRAWN = "a fifth less noise drawn than in the likelihood"  # the bug of `quiet_selection`
 BELOWS = 2000  # queries of the stream `many_belows`
 
 Sent = tuple[tuple[CurrentExpert, ...], ...]

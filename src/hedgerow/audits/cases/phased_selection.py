@@ -14,7 +14,6 @@ import numpy as np
 from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases.blocks import exact_cases, overlapping, parts_of
 from hedgerow.audits.cases.releases import release_cases, with_mechanism
-from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.mechanisms.additive import GaussianShare
 
@@ -44,14 +43,12 @@ def _released(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCase, .
     of, parameters = "" if law is spec else f", {law.report} reports", changes(spec, played)
     whole = release_cases(algorithm, first, second, parameters=parameters, of=of)
 
-    def bug(name: str, broken: Algorithm) -> AuditCase:
-        return replace(whole[1], name=name + of, algorithm=broken, expected="violated")
-
-    found = [*whole, bug("all releases, a datum in two blocks", overlapping(algorithm))]
+    bug = overlapping(algorithm)
+    found = [*whole, whole[1].caught("all releases, a datum in two blocks" + of, bug)]
     share = parts_of(algorithm)[0].reporting
     if isinstance(share, GaussianShare):
         secret = with_mechanism(algorithm, "client", "reporting", _all_counted(share))
-        found.append(bug("a peer's own share counted as secret", secret))
+        found.append(whole[1].caught("a peer's own share counted as secret" + of, secret))
     return tuple(found)
 
 

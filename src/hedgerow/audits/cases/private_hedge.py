@@ -8,14 +8,14 @@ at every exchange.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from hedgerow.algorithms.dartboard.private_hedge import DrawingServer, PrivateHedge
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.case import WHOLE, AuditCase, changes
 from hedgerow.audits.cases.parts import (
+    DRAWN,
     all_transcripts,
     favour_expert_0,
     less_selection,
@@ -25,7 +25,6 @@ from hedgerow.audits.cases.parts import (
 )
 from hedgerow.audits.cases.releases import stated_delta
 from hedgerow.core.lattice import Array
-from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
 DRAWS = 15
@@ -52,12 +51,9 @@ def cases(spec: PrivateHedge) -> tuple[AuditCase, ...]:
     wrong = CountedTwice(server.experts, server.schedule, server.selection)
     twice = with_server(algorithm, wrong)
 
-    def case(
-        name: str, audited: Algorithm, data: tuple[Array, Array], expected: Verdict, **more: Any
-    ) -> AuditCase:
-        more = {"transcripts": (sent,), "parameters": changes(spec, played), **more}
-        curve = peer_curve(audited)
-        return AuditCase(name, WHOLE, audited, curve, *data, expected=expected, **more)
+    curve, given = peer_curve(algorithm), changes(spec, played)
+    case = AuditCase("worst transcript", WHOLE, algorithm, curve, first, second, (sent,))
+    case = replace(case, parameters=given)
 
     loud = replace(played, epsilon=LOUD)
     short = loud.build(SHORT)
@@ -65,24 +61,15 @@ def cases(spec: PrivateHedge) -> tuple[AuditCase, ...]:
     still[0, 1, 0] = 1.0  # so that choices are not even
     one, other = still.copy(), still.copy()
     one[0, 0, 0] = other[0, 0, 1] = 1.0
-    all_of = {
-        "transcripts": all_transcripts(short, one),
-        "delta": stated_delta(peer_curve(short)) if spec.delta == 0 else spec.delta,
-        "runs": RUNS,
-        "parameters": changes(spec, loud),
-    }
-    drawn = with_server(short, quiet_selection(short.server))
+    curve, every = peer_curve(short), all_transcripts(short, one)
+    every = AuditCase("all transcripts of a short game", WHOLE, short, curve, one, other, every)
+    delta = stated_delta(curve) if spec.delta == 0 else spec.delta
+    every = replace(every, delta=delta, runs=RUNS, parameters=changes(spec, loud))
     return (
-        case("null: the same stream twice", algorithm, (first, first), "holds"),
-        case("worst transcript", algorithm, (first, second), "holds"),
-        case("four fifths of the noise", less, (first, second), "violated"),
-        case("every loss counted twice", twice, (first, second), "violated"),
-        case("all transcripts of a short game", short, (one, other), "holds", **all_of),
-        case(
-            "a fifth less noise drawn than in the likelihood",
-            drawn,
-            (one, other),
-            "violated",
-            **all_of,
-        ),
+        case.null(),
+        case,
+        case.caught("four fifths of the noise", less),
+        case.caught("every loss counted twice", twice),
+        every,
+        every.caught(DRAWN, with_server(short, quiet_selection(short.server))),
     )

@@ -21,9 +21,10 @@ from hedgerow.algorithms.sparse_vector.plan import planned
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.audits.case import AuditCase, Verdict, changes
+from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases.parts import (
     BELOWS,
+    DRAWN,
     ExactCases,
     Streams,
     all_transcripts,
@@ -188,25 +189,12 @@ def _many_draws(spec: SparseVector) -> tuple[AuditCase, ...]:
     )
 
     half = replace(server, selection=server.selection.scaled(0.5))
-
-    def case(name: str, audited: Selector, expected: Verdict) -> AuditCase:
-        return AuditCase(
-            name,
-            FIRST_RUN,
-            with_server(algorithm, audited),
-            certified,
-            first,
-            second,
-            transcripts=sent,
-            delta=READ_AT * min(1.0, spec.epsilon),  # a small epsilon has its deltas below READ_AT
-            expected=expected,
-            parameters=changes(spec, played),
-        )
-
-    return (
-        case("forced switches", server, "holds"),
-        case("forced switches, half the selection noise", half, "violated"),
-    )
+    honest = with_server(algorithm, server)
+    case = AuditCase("forced switches", FIRST_RUN, honest, certified, first, second, sent)
+    delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has its deltas below READ_AT
+    case = replace(case, delta=delta, parameters=changes(spec, played))
+    bug = with_server(algorithm, half)
+    return case, case.caught("forced switches, half the selection noise", bug)
 
 
 def _real_runs(spec: Any) -> tuple[AuditCase, ...]:
@@ -218,24 +206,7 @@ def _real_runs(spec: Any) -> tuple[AuditCase, ...]:
     server = in_every_round(algorithm)
     audited = with_server(algorithm, server)
     first, second = _one_switch(server, clients)
-
-    def case(name: str, broken: Selector, expected: Verdict) -> AuditCase:
-        return AuditCase(
-            name,
-            SELECTION,
-            with_server(algorithm, broken),
-            PureDP(server.selection.epsilon),
-            first,
-            second,
-            transcripts=all_transcripts(audited, first),
-            runs=RUNS,
-            expected=expected,
-            parameters=changes(spec, played),
-        )
-
-    return (
-        case("one switch", server, "holds"),
-        case(
-            "a fifth less noise drawn than in the likelihood", quiet_selection(server), "violated"
-        ),
-    )
+    curve, sent = PureDP(server.selection.epsilon), all_transcripts(audited, first)
+    case = AuditCase("one switch", SELECTION, audited, curve, first, second, sent)
+    case = replace(case, runs=RUNS, parameters=changes(spec, played))
+    return case, case.caught(DRAWN, with_server(algorithm, quiet_selection(server)))

@@ -10,13 +10,12 @@ import numpy as np
 from hedgerow.algorithms.phases.people_votes import PeopleVoter
 from hedgerow.algorithms.phases.votes import Likelihood, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Verdict, changes
-from hedgerow.audits.cases.parts import all_transcripts, peer_curve
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
+from hedgerow.audits.cases.parts import DRAWN, all_transcripts, peer_curve
 from hedgerow.audits.cases.releases import quiet, release_cases
 from hedgerow.core.certificate import Observer
 from hedgerow.core.lattice import Array
 from hedgerow.core.people import with_people
-from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
 if TYPE_CHECKING:
@@ -78,33 +77,23 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
         selections=tuple(replace(one, epsilon=1.25 * one.epsilon) for one in server.selections),
     )
 
-    def case(
-        name: str, voter: Voter, server: VoteServer, other: Array, expected: Verdict
-    ) -> AuditCase:
-        audited: Algorithm = replace(
-            algorithm,
-            client=voter,
-            server=server,
-            claims=replace(algorithm.claims, log_likelihood=Likelihood(voter, server)),
-        )
-        curve = peer_curve(algorithm)
-        return AuditCase(name, WHOLE, audited, curve, first, other, (sent,), expected=expected)
-
     whose = "person" if isinstance(voter, PeopleVoter) else "client"
-    common = (
-        case("null: the same stream twice", voter, server, first, "holds"),
-        case(f"everything of one {whose}", voter, server, second, "holds"),
-        case("four fifths of the noise", voter, thin, second, "violated"),
-    )
+    name, curve = f"everything of one {whose}", peer_curve(algorithm)
+    case = AuditCase(name, WHOLE, algorithm, curve, first, second, (sent,))
+
+    def bug(name: str, voter: Voter, server: VoteServer) -> AuditCase:
+        claims = replace(algorithm.claims, log_likelihood=Likelihood(voter, server))
+        return case.caught(name, replace(algorithm, client=voter, server=server, claims=claims))
+
+    common = (case.null(), case, bug("four fifths of the noise", voter, thin))
     if isinstance(voter, PeopleVoter):
         often = OfRecords(voter.experts, voter.scores, voter.people)
-        bug = "a person counted once for each record"
-        return (*common, case(bug, often, server, second, "violated"))
+        return (*common, bug("a person counted once for each record", often, server))
     loud, uncut = (kind(voter.experts, voter.scores) for kind in (Loud, Uncut))
     return (
         *common,
-        case("a client counted twice", loud, server, second, "violated"),
-        case("scores not cut", uncut, server, second, "violated"),
+        bug("a client counted twice", loud, server),
+        bug("scores not cut", uncut, server),
         *_real_runs(spec),
     )
 
@@ -134,6 +123,4 @@ def _real_runs(spec: VoteSelection) -> tuple[AuditCase, ...]:
     case = replace(case, runs=RUNS, parameters=changes(spec, played))
     server: Any = algorithm.server
     less = replace(server, selections=tuple(map(quiet, server.selections)))
-    bug = "a fifth less noise drawn than in the likelihood"
-    drawn = replace(algorithm, server=less)
-    return case, replace(case, name=bug, algorithm=drawn, expected="violated")
+    return case, case.caught(DRAWN, replace(algorithm, server=less))

@@ -19,6 +19,7 @@ import numpy as np
 from hedgerow.algorithms.watch.server import RunServer, message
 from hedgerow.audits.case import WHOLE, AuditCase, changes
 from hedgerow.audits.cases.parts import (
+    DRAWN,
     all_transcripts,
     less_selection,
     peer_curve,
@@ -105,13 +106,10 @@ def watched_cases(spec: WatchedSelection) -> tuple[AuditCase, ...]:
         ),
     }
     return (
-        replace(alarm, name="null: the same stream twice", second=alarm.first),
+        alarm.null(),
         alarm,
         planned,
-        *(
-            replace(case, name=name, algorithm=with_server(algorithm, bug), expected="violated")
-            for name, (case, bug) in bugs.items()
-        ),
+        *(case.caught(name, with_server(algorithm, bug)) for name, (case, bug) in bugs.items()),
         *_untested(spec, played),
         *_real_runs(spec, replace(played, epsilon=64.0)),
         *_real_tests(spec, replace(played, epsilon=64.0)),
@@ -134,8 +132,7 @@ def _untested(spec: WatchedSelection, played: WatchedSelection) -> tuple[AuditCa
     )
     case = replace(case, parameters=changes(spec, played))
     bug = with_server(algorithm, less_selection(server))
-    name = "four fifths of the noise of a choice without a test"
-    return case, replace(case, name=name, algorithm=bug, expected="violated")
+    return case, case.caught("four fifths of the noise of a choice without a test", bug)
 
 
 def _real_tests(spec: WatchedSelection, played: WatchedSelection) -> Iterator[AuditCase]:
@@ -169,7 +166,7 @@ def _real_tests(spec: WatchedSelection, played: WatchedSelection) -> Iterator[Au
         bug = replace(with_server(algorithm, drawn), claims=algorithm.claims)
         less = f"a fifth less noise of the {noise} drawn than in the likelihood"
         yield case
-        yield replace(case, name=less, algorithm=bug, expected="violated")
+        yield case.caught(less, bug)
 
 
 def block_cases(spec: BlockSelection) -> tuple[AuditCase, ...]:
@@ -192,12 +189,9 @@ def block_cases(spec: BlockSelection) -> tuple[AuditCase, ...]:
         "blocks that are never closed": with_bug(server, _Beyond),
     }
     return (
-        replace(case, name="null: the same stream twice", second=first),
+        case.null(),
         case,
-        *(
-            replace(case, name=name, algorithm=with_server(algorithm, bug), expected="violated")
-            for name, bug in bugs.items()
-        ),
+        *(case.caught(name, with_server(algorithm, bug)) for name, bug in bugs.items()),
         *_real_runs(spec, replace(played, epsilon=4.0)),
     )
 
@@ -214,6 +208,4 @@ def _real_runs(spec: Any, played: Any) -> tuple[AuditCase, ...]:
     curve, name = peer_curve(algorithm), "all transcripts of a tiny game"
     case = AuditCase(name, WHOLE, algorithm, curve, first, second, sent)
     case = replace(case, runs=RUNS, parameters=changes(spec, played))
-    drawn = with_server(algorithm, quiet_selection(algorithm.server))
-    bug = "a fifth less noise drawn than in the likelihood"
-    return case, replace(case, name=bug, algorithm=drawn, expected="violated")
+    return case, case.caught(DRAWN, with_server(algorithm, quiet_selection(algorithm.server)))
