@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from hedgerow.audits.methods import exact_epsilon
+from hedgerow.audits.case import exact_epsilon
 from hedgerow.core.errors import InvalidValue
 from hedgerow.privacy.curves import GaussianDP
 

@@ -9,7 +9,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.cli.runs import SHOWN, cells
-from hedgerow.studies.storage.listing import ListedRun
+from hedgerow.studies.storage.finished import ListedRun
 from hedgerow.studies.study import Study
 from support.command import Command
 

@@ -24,11 +24,10 @@ from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.records.schema import STAMP
-from hedgerow.statement.details import Details
 from hedgerow.statement.files import document, rendered
-from hedgerow.statement.statement import Statement
+from hedgerow.statement.statement import Details, Statement
 from hedgerow.statement.words.attackers import plain_words
-from hedgerow.statement.words.ledger import ledger_words, only_here
+from hedgerow.statement.words.conditions import ledger_words, only_here
 from hedgerow.studies.storage.digest import write_digest
 from support.command import Command
 from support.deployed import Direct

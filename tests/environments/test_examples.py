@@ -167,7 +167,7 @@ def test_measures_come_from_environment_algorithm_and_family() -> None:
 def test_a_study_stores_and_prints_its_figures(tmp_path: Any) -> None:
     from hedgerow.studies.config import Entry, StudyConfig
     from hedgerow.studies.run import run_study
-    from hedgerow.studies.storage.results import ResultStore
+    from hedgerow.studies.storage.unfinished import ResultStore
 
     game = hr.Classification(clients=2, features=3, horizon=60)
     config = StudyConfig("examples", game, (Entry("open", hr.GradientDescent()),), seeds=2)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from hedgerow.records.schema import RunRecord, read_record
-from hedgerow.statement.details import Details
 from hedgerow.statement.files import rendered
-from hedgerow.statement.statement import Statement, chosen
+from hedgerow.statement.statement import Details, Statement, chosen
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import write_study

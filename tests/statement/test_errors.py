@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.statement.details import Details, read_details
+from hedgerow.statement.statement import Details, read_details
 from support.command import Command
 from support.statements import EXAMPLE, TODAY, refused
 

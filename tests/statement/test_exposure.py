@@ -25,11 +25,11 @@ from hedgerow.privacy.curves import (
 )
 from hedgerow.records.build import curve_record
 from hedgerow.records.schema import Attack
-from hedgerow.statement.details import OPEN, Details
 from hedgerow.statement.exposure import exposure, of_records, outline
 from hedgerow.statement.files import document, rendered
 from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.statement import OPEN, Details
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.statement.words.phrases import is_loud, percent
 from support.statements import Pages, Stated, with_curve

@@ -28,9 +28,9 @@ from hedgerow.privacy.curves import (
 )
 from hedgerow.records.build import algorithm_record, curve_of, curve_record
 from hedgerow.records.schema import FILE, read_record, to_json
-from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.files import rendered
+from hedgerow.statement.statement import Details
 from hedgerow.statement.words.conditions import horizon_words, recorded_words
 from hedgerow.statement.words.phrases import percent
 from hedgerow.studies.study import budget_notes

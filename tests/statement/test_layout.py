@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.statement.details import Details, read_details
 from hedgerow.statement.files import rendered
-from hedgerow.statement.render import escaped, marked
-from hedgerow.statement.statement import Statement
+from hedgerow.statement.page import escaped, marked
+from hedgerow.statement.statement import Details, Statement, read_details
 from support.certificates import MADE
 from support.statements import EXAMPLE, TODAY, Pages, Stated, stated_game
 

@@ -16,9 +16,9 @@ from hedgerow.core.rounding import rounded_up
 from hedgerow.core.units import Client
 from hedgerow.records.build import unit_record
 from hedgerow.records.schema import STAMP
-from hedgerow.statement.details import Details, read_details
 from hedgerow.statement.files import document, rendered
 from hedgerow.statement.picture import draw
+from hedgerow.statement.statement import Details, read_details
 from support.command import Command
 from support.statements import EXAMPLE, TODAY, Pages, Stated
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hedgerow.statement.details import OPEN, read_details
 from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.statement import OPEN, read_details
 from support.statements import EXAMPLE, TODAY, Stated
 
 SCHEMA: dict[str, dict[str, Any]] = {

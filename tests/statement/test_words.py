@@ -14,8 +14,8 @@ from hedgerow.contracts.neighbours import SEEDED, replays
 from hedgerow.core.units import Client, Event, Person
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.records.build import algorithm_record, unit_record
-from hedgerow.statement.details import OPEN
 from hedgerow.statement.files import rendered
+from hedgerow.statement.statement import OPEN
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.statement.words.conditions import composition_words
 from hedgerow.statement.words.phrases import percent

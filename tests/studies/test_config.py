@@ -20,9 +20,9 @@ from hedgerow.deployment.manifest import Manifest, rebuild, spec_of
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.records.build import choices_of
+from hedgerow.records.plain import typed
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
 from hedgerow.studies.run import run_study
-from hedgerow.studies.typed import typed
 from support.keys import NOBODY
 
 GOOD = """

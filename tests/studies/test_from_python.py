@@ -13,10 +13,10 @@ import pytest
 from pyarrow import csv, interchange
 
 import hedgerow as hr
+from hedgerow.cli.view import view_of
 from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.studies import run as module
 from hedgerow.studies.storage.finished import read_run
-from hedgerow.studies.view import view_of
 from support.paths import EXAMPLES
 
 PRIVATE = {"private": hr.Doubling(epsilon=1.0)}

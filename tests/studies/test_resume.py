@@ -24,8 +24,7 @@ from hedgerow.studies import run as study_module
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_together
 from hedgerow.studies.storage.identity import identity
-from hedgerow.studies.storage.results import ResultStore
-from hedgerow.studies.storage.unfinished import RECORD, new_run
+from hedgerow.studies.storage.unfinished import RECORD, ResultStore, new_run
 from support.command import Command
 from support.played import run_one
 

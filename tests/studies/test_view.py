@@ -26,10 +26,10 @@ SMALL = """() => [...document.querySelectorAll('body *')].filter(e =>
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages of three runs: names and gaps, new data in every seed, and points."""
+    from hedgerow.cli.view import view_of
     from hedgerow.studies.config import load
     from hedgerow.studies.run import run_study
     from hedgerow.studies.storage.folder import write_study
-    from hedgerow.studies.view import view_of
 
     root = tmp_path_factory.mktemp("runs")
     for name in ("stations", "study", "points"):

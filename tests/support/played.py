@@ -13,7 +13,7 @@ from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.run import Entrant, run_together
-from hedgerow.studies.storage.results import Pair
+from hedgerow.studies.storage.unfinished import Pair
 
 
 def seen_in(

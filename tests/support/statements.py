@@ -12,8 +12,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.records.build import curve_record
 from hedgerow.records.provenance import Code, seeded_noise
 from hedgerow.records.schema import FORMAT, STAMP, RunRecord
-from hedgerow.statement.details import Details
-from hedgerow.statement.statement import Statement
+from hedgerow.statement.statement import Details, Statement
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 from support.certificates import Made
 from support.command import Answer

@@ -23,8 +23,7 @@ from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
 from hedgerow.studies.storage.identity import Table, identity
-from hedgerow.studies.storage.results import ResultStore
-from hedgerow.studies.storage.unfinished import RUNS
+from hedgerow.studies.storage.unfinished import RUNS, ResultStore
 from hedgerow.studies.study import Study
 from hedgerow_papers.experiments.experiment import Experiment, Verdict
 

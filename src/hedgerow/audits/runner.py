@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Data, Verdict
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, Data, Finding, Verdict, exact_epsilon
 from hedgerow.audits.cases.of_units import cases_of_unit
 from hedgerow.audits.drawn import ALARM, ENOUGH, FAR, information, what_is_wrong
-from hedgerow.audits.methods import Finding, exact_epsilon
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.replay import loss_of, loss_of_all
 from hedgerow.contracts.guarantees import chance

@@ -14,8 +14,8 @@ from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
+from hedgerow.records.plain import typed
 from hedgerow.studies.config import parse_setting
-from hedgerow.studies.typed import typed
 
 WIDE = 110  # columns; in a narrower terminal all that is text goes into one column
 UNSEEN = (

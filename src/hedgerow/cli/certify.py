@@ -24,16 +24,15 @@ from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
 from hedgerow.privacy.curves import GaussianDP
+from hedgerow.privacy.curves.pure import bounded_range_words
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.plain import typed
 from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
-from hedgerow.statement.words.game import player, shown_setting
-from hedgerow.statement.words.guarantees import explained
-from hedgerow.statement.words.phrases import quoted
+from hedgerow.statement.words.phrases import player, quoted, shown_setting
 from hedgerow.studies.config import parse_setting
 from hedgerow.studies.study import budget_notes
-from hedgerow.studies.typed import typed
 
 MU = (
     "mu: telling two neighbouring data sets apart is as hard as telling a normal variable with mean"
@@ -205,7 +204,7 @@ def _show(
         print_indented(f"note: {note}")
     for guarantee in record.guarantees:
         _show_guarantee(guarantee)
-    meaning = explained(
+    meaning = bounded_range_words(
         [guarantee.curve.words for guarantee in record.guarantees if guarantee.curve is not None]
     )
     if meaning:

@@ -13,8 +13,8 @@ from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.cli.tables import new_table
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
+from hedgerow.records.plain import typed
 from hedgerow.studies.config import parse_setting
-from hedgerow.studies.typed import typed
 
 
 def contracts(

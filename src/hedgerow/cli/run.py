@@ -15,8 +15,8 @@ from hedgerow.cli.output import OUT, aside, print_indented, print_json, progress
 from hedgerow.cli.tables import comparators, from_cells, summary
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
+from hedgerow.privacy.curves.pure import bounded_range_words
 from hedgerow.records.schema import STAMP
-from hedgerow.statement.words.guarantees import explained
 from hedgerow.studies.config import StudyConfig, from_table, load
 from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
@@ -182,12 +182,10 @@ def _print(study: Study) -> None:
         print_indented(f"{'; '.join(labels)}:", indent=0)
         for line in lines:
             print_indented(line)
-    meaning = explained(
-        [
-            g.words()
-            for algorithm in study.algorithms.values()
-            for g in algorithm.certificate.guarantees
-        ]
+    meaning = bounded_range_words(
+        g.words()
+        for algorithm in study.algorithms.values()
+        for g in algorithm.certificate.guarantees
     )
     if meaning:
         OUT.print(meaning, markup=False)

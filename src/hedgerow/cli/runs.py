@@ -13,7 +13,7 @@ from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.text import one_line
-from hedgerow.studies.storage.listing import ListedRun, listed_runs
+from hedgerow.studies.storage.finished import ListedRun, listed_runs
 from hedgerow.studies.storage.unfinished import RUNS, all_unfinished
 
 SHOWN = 8  # lines of one run

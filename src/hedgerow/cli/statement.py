@@ -12,14 +12,12 @@ from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_indented, print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, party_key, read_deployment
-from hedgerow.records.ledger import LedgerRecord
-from hedgerow.records.schema import AlgorithmRecord, RunRecord
+from hedgerow.records.schema import AlgorithmRecord, LedgerRecord, RunRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
-from hedgerow.statement.details import read_details
 from hedgerow.statement.files import PLACE, check_out, document, rendered, write
-from hedgerow.statement.statement import Signature, Statement, chosen, folder_names
+from hedgerow.statement.statement import Signature, Statement, chosen, folder_names, read_details
 from hedgerow.statement.words.attackers import audit_words, plain_words
-from hedgerow.statement.words.ledger import ledger_words
+from hedgerow.statement.words.conditions import ledger_words
 from hedgerow.statement.words.phrases import is_loud
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.storage import digest

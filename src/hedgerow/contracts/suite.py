@@ -13,7 +13,6 @@ from hedgerow.contracts import (
     guarantees,
     ledger,
     lying,
-    uploads,
     utility,
     views,
 )
@@ -45,7 +44,7 @@ CONTRACTS: dict[str, Contract] = {
     "noise follows its law": guarantees.noise_follows_its_law,
     "ledger composes": ledger.ledger_composes,
     "exact ratio below certificate": guarantees.exact_ratio_below_certificate,
-    "uploads are bounded": uploads.uploads_are_bounded,
+    "uploads are bounded": closing.uploads_are_bounded,
     "closing rules hold": closing.closing_rules_hold,
     "a lying server": lying.lying_servers_learn_no_more,
     "noiseless is reference": utility.noiseless_is_reference,

@@ -56,8 +56,8 @@ from hedgerow.deployment.loopback import is_loopback
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.own_file import COMBINED, FileForm
 from hedgerow.deployment.server_ledger import PublicKeys
+from hedgerow.records.plain import typed
 from hedgerow.studies.config import read_toml
-from hedgerow.studies.typed import typed
 
 KEYS = (
     *("title", "closing", "features", "helpers", "colluding", "least"),

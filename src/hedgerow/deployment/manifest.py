@@ -33,8 +33,7 @@ from hedgerow.deployment.keys import fingerprint, signed_by
 from hedgerow.deployment.masks import MOST_CLIENTS, Masked
 from hedgerow.deployment.own_file import FileForm
 from hedgerow.engines.learner import private_algorithm
-from hedgerow.records.plain import first_difference, plain
-from hedgerow.studies.typed import typed
+from hedgerow.records.plain import first_difference, plain, typed
 from hedgerow.version import __version__
 
 PROTOCOL = 6

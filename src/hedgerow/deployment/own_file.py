@@ -36,7 +36,7 @@ from hedgerow.environments.recorded.table import (
     read_table,
     require_columns,
 )
-from hedgerow.studies.typed import typed
+from hedgerow.records.plain import typed
 
 if TYPE_CHECKING:
     from hedgerow.deployment.learner import ClientLearner

@@ -25,9 +25,16 @@ from hedgerow.deployment.manifest import SEALED, Manifest, promised, spec_of
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of, curve_record
-from hedgerow.records.ledger import AccountRecord, ChargeRecord, LedgerRecord, SharedRecord
 from hedgerow.records.provenance import code, secure_noise, seeded_noise, versions
-from hedgerow.records.schema import FORMAT, STAMP, RunRecord
+from hedgerow.records.schema import (
+    FORMAT,
+    STAMP,
+    AccountRecord,
+    ChargeRecord,
+    LedgerRecord,
+    RunRecord,
+    SharedRecord,
+)
 
 SERVER = "server"
 

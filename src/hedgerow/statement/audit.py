@@ -17,8 +17,8 @@ from hedgerow.audits.case import RELEASES, WHOLE
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import audit_document, audit_rows
 from hedgerow.core.errors import InvalidValue
+from hedgerow.records.plain import typed
 from hedgerow.records.schema import AlgorithmRecord, spec_choices
-from hedgerow.studies.typed import typed
 
 Progress = Callable[[str], None]
 BUDGET = frozenset({"epsilon", "delta", "rho", "mu"})

@@ -18,13 +18,11 @@ from pydantic import TypeAdapter
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, read_deployment
-from hedgerow.records.ledger import LedgerRecord
 from hedgerow.records.provenance import Code
-from hedgerow.records.schema import AlgorithmRecord, RunRecord
+from hedgerow.records.schema import AlgorithmRecord, LedgerRecord, RunRecord
 from hedgerow.statement.audit import Audit, difference
-from hedgerow.statement.details import Details
 from hedgerow.statement.files import FILES, PLACE, is_statement, rendered
-from hedgerow.statement.statement import Signature, Statement, folder_names
+from hedgerow.statement.statement import Details, Signature, Statement, folder_names
 from hedgerow.studies.storage import digest
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.statement.page import PICTURE, page_of
+from hedgerow.statement.page import PICTURE, html, markdown, page_of
 from hedgerow.statement.picture import svg
 from hedgerow.statement.registry import to_yaml
-from hedgerow.statement.render import html, markdown
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.studies.storage import digest

@@ -12,8 +12,7 @@ from hedgerow.evaluation.plots.canvas import COLOURS
 from hedgerow.records.schema import Attack
 from hedgerow.statement.exposure import Exposure, exposure, outline
 from hedgerow.statement.statement import Statement
-from hedgerow.statement.words.guarantees import observer_words
-from hedgerow.statement.words.phrases import counted, listed, quoted
+from hedgerow.statement.words.phrases import counted, listed, observer_words, quoted
 
 with needs("plots"):
     from matplotlib import rc_context

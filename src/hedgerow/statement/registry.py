@@ -10,8 +10,7 @@ from hedgerow.core.extras import needs
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.text import visible
 from hedgerow.records.schema import CurveRecord
-from hedgerow.statement.details import OPEN
-from hedgerow.statement.statement import Statement
+from hedgerow.statement.statement import OPEN, Statement
 from hedgerow.statement.words.attackers import audit_words, person_words
 from hedgerow.statement.words.conditions import (
     assumption_words,
@@ -21,19 +20,27 @@ from hedgerow.statement.words.conditions import (
     dropout,
     floating_point_words,
     horizon_words,
+    ledger_words,
+    only_here,
     trust_words,
     unprotected,
 )
-from hedgerow.statement.words.game import follows, in_range, in_rounds, option, player
-from hedgerow.statement.words.guarantees import (
+from hedgerow.statement.words.phrases import (
     claim_words,
+    counted,
     curve_words,
+    follows,
     guarantee_words,
+    in_range,
+    in_rounds,
+    listed,
     neighbours,
+    number,
     observer_words,
+    option,
+    pairs,
+    player,
 )
-from hedgerow.statement.words.ledger import ledger_words, only_here
-from hedgerow.statement.words.phrases import counted, listed, number, pairs
 
 with needs("statement"):
     import yaml

@@ -22,7 +22,7 @@ from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.records.build import choices_of
-from hedgerow.studies.typed import from_registry
+from hedgerow.records.plain import from_registry
 
 
 @dataclass(frozen=True)

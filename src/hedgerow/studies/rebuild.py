@@ -19,11 +19,10 @@ from hedgerow.core.protocol import SHOWN_BY_THE_GAME, Algorithm, AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record
-from hedgerow.records.plain import first_difference
+from hedgerow.records.plain import first_difference, typed
 from hedgerow.records.provenance import PACKAGE, hash_of, seeded_noise
 from hedgerow.records.schema import AlgorithmRecord, RunRecord, spec_choices
 from hedgerow.studies.config import StudyConfig, from_table, to_table
-from hedgerow.studies.typed import typed
 
 
 def check_certificates(run: RunRecord, folder: Path) -> bool:

@@ -34,7 +34,7 @@ from hedgerow.environments.recorded.table import is_frame
 from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
-from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
+from hedgerow.studies.storage.unfinished import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
 from hedgerow.studies.workers import (
     PROCESSES,

@@ -41,7 +41,7 @@ from hedgerow.studies.followed import (
     followed_by,
     segment_table,
 )
-from hedgerow.studies.storage.results import Kept
+from hedgerow.studies.storage.unfinished import Kept
 
 ROWS_SHOWN = 15
 FOLLOWING = ("follows", "at the end", "in all rounds", "best in hindsight")

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes
+from hedgerow.audits.case import RELEASES, WHOLE, AuditCase, changes, exact_epsilon
 from hedgerow.audits.cases.parts import peer_curve
 from hedgerow.audits.cases.releases import release_cases, worst_pair
-from hedgerow.audits.methods import exact_epsilon
 from hedgerow.contracts.neighbours import changed
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import Unsupported

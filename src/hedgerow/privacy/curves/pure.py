@@ -5,6 +5,7 @@ Each but the last is the curve of the worst mechanism with that guarantee.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
@@ -229,3 +230,12 @@ def promise(epsilon: float, delta: float) -> PureDP | ApproximateDP:
     (PureDP(bound=1.0), ApproximateDP(at_epsilon=1.0, at_delta=1e-06))
     """
     return ApproximateDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
+
+
+def bounded_range_words(texts: Iterable[str]) -> str:
+    """The meaning of "bounded range" if one of the texts uses it; otherwise nothing."""
+    return (
+        f"{BOUNDED_RANGE[0].upper()}{BOUNDED_RANGE[1:]}."
+        if any("(bounded range)" in text for text in texts)
+        else ""
+    )

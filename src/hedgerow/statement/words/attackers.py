@@ -12,11 +12,18 @@ from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.records.build import curve_of
 from hedgerow.records.schema import CurveRecord, GuaranteeRecord, UnitRecord
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
-from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import Exposure, Quote, exposure
-from hedgerow.statement.statement import Statement
-from hedgerow.statement.words.guarantees import claim_words, observer_words
-from hedgerow.statement.words.phrases import WEAK, WORTHLESS, at_most, counted, listed, quoted
+from hedgerow.statement.statement import OPEN, Statement
+from hedgerow.statement.words.phrases import (
+    WEAK,
+    WORTHLESS,
+    at_most,
+    claim_words,
+    counted,
+    listed,
+    observer_words,
+    quoted,
+)
 
 ATTACKERS = {
     "server": "The operator of the server",

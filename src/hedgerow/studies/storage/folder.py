@@ -29,7 +29,7 @@ from hedgerow.studies.report import summary_of
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.identity import fingerprints
 from hedgerow.studies.storage.place import check_new
-from hedgerow.studies.storage.results import Kept
+from hedgerow.studies.storage.unfinished import Kept
 from hedgerow.studies.study import Study
 
 with needs("runs"):
