@@ -1,5 +1,5 @@
 """The page "Choose an algorithm": chart and tables made from `choose.json`, a stored run of
-`hedgerow choose --chart --json`.
+`python -m hedgerow_papers.choose_chart`.
 """
 
 from __future__ import annotations

@@ -21,16 +21,8 @@ from hedgerow.cli.app import COMMANDS
 from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.proofs import anchor_of
-from hedgerow.studies.choose.candidates import (
-    KINDS,
-    TALKS,
-    TRUSTS,
-    Row,
-    candidates,
-    choices,
-    streams,
-)
-from hedgerow.studies.choose.record import document
+from hedgerow.studies.choose.candidates import KINDS, TALKS, TRUSTS, candidates, streams
+from hedgerow_papers.choose_chart import Row, choices, document
 from support.paths import PROOFS, ROOT
 from support.settings import setting_for
 
@@ -122,7 +114,7 @@ def rows_of(table: dict[str, Any]) -> list[Row]:
 
 def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str, Any]) -> None:
     today = json.loads(json.dumps(document(rows_of(table), table["seeds"])))
-    assert today == table, "run `hedgerow choose --chart --seeds 20 --json > docs/choose.json`"
+    assert today == table, "run `python -m hedgerow_papers.choose_chart > docs/choose.json`"
 
 
 def test_every_algorithm_is_measured() -> None:

@@ -12,13 +12,10 @@ from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
 from hedgerow.cli.tables import from_cells
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.forecasts import Forecasts
 from hedgerow.environments.recorded.losses import Recorded
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.choose.candidates import measure
 from hedgerow.studies.choose.ranking import choose as ranked
-from hedgerow.studies.choose.record import document
 from hedgerow.studies.config import Entry, load
 
 FIXED = "fixed"
@@ -86,13 +83,7 @@ def choose(
         float,
         typer.Option("--gaps", help="The share of values that will be missing, in [0, 1)."),
     ] = 0.0,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Seeds for each stream. Default: 5.")
-    ] = None,
-    chart: Annotated[
-        bool,
-        typer.Option("--chart", help="Measure the tables of the documentation, as JSON."),
-    ] = False,
+    seeds: Annotated[int, typer.Option("--seeds", help="Seeds for each stream.")] = 5,
     plugin: Plugins = None,
     data: Data = None,
     json: Json = False,
@@ -108,18 +99,8 @@ def choose(
 
     With a file, the algorithms are played on your own losses, or with --target and --largest-error
     on your own forecasts. Such a choice looks at the data, and no certificate covers it.
-
-    `hedgerow choose --chart` measures the tables of docs/choose.md. It takes about four minutes on
-    one core.
     """
     prepare(plugin, data)
-    if chart:
-        count = 20 if seeds is None else seeds
-        at_least("seeds", count, 2)
-        with progress_bar("choose") as update:
-            rows = measure(count, lambda name, done, all_: update(f"playing {name}", done, all_))
-        print_json(document(rows, count))
-        return
     own, entries = (
         (None, ())
         if file is None
@@ -127,7 +108,7 @@ def choose(
     )
     if own is not None and losses is not None:
         raise InvalidValue("Give a file or --losses, not both: the file has the losses.")
-    options: dict[str, Any] = {"trust": trust, "best_loss": best_loss, "seeds": seeds or 5}
+    options: dict[str, Any] = {"trust": trust, "best_loss": best_loss, "seeds": seeds}
     options |= {"gaps": gaps, "entries": entries}
     with progress_bar("choose") as update:
         ranking = ranked(

@@ -1,21 +1,12 @@
-"""Choose an algorithm: the regret of every algorithm on common streams, and what follows from it.
+"""The algorithms and streams of `choose`, and how they are played.
 
-A stream counts for every kind of losses that it satisfies. An algorithm is judged by its worst
-stream of the kind. A choice is computed for every kind, trust and number of exchanges (`choices`):
-
-* Candidates are the private algorithms that work with the given trust and number of exchanges, and
-  that have at most half the regret of random play on their worst stream.
-* The best has the smallest mean regret on its worst stream. Every candidate within the best one's
-  half-width is named.
-* A delta is used only if no candidate with delta = 0 is within that half-width.
-
-No parameter is tuned: besides the size of the game, streams have the defaults of their
-environments, and algorithms their own defaults at epsilon = 1.
+A stream counts for every kind of losses that it satisfies. No parameter is tuned: besides the size
+of the game, streams have the defaults of their environments, and algorithms their own defaults at
+epsilon = 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 from typing import Any
@@ -50,7 +41,6 @@ from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 
@@ -103,46 +93,6 @@ class Candidate:
         return self.trust is not None and self.name != GUESSING
 
 
-@dataclass(frozen=True)
-class Row:
-    """One candidate, measured: its regret on every stream, and the proven bound where one covers
-    the stream.
-    """
-
-    candidate: Candidate
-    regret: Mapping[str, Estimate]
-    bound: Mapping[str, float | None]
-
-    def worst(self, kind: Kind) -> tuple[str, Estimate]:
-        """The stream of the kind with the largest mean regret."""
-        stream = max(kind.streams, key=lambda name: self.regret[name].mean)
-        return stream, self.regret[stream]
-
-    def proven(self, kind: Kind, rounds: Mapping[str, int]) -> float | None:
-        """The largest bound over the streams of the kind, if all are covered and none is as large
-        as the number of rounds.
-        """
-        bounds = [(self.bound[name], rounds[name]) for name in kind.streams]
-        if any(bound is None or bound >= horizon for bound, horizon in bounds):
-            return None
-        return max(bound for bound, _ in bounds if bound is not None)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What to take: labels with delta = 0, labels where a delta is allowed too, and the one with
-    the smallest proven bound.
-    """
-
-    kind: str
-    trust: Trust
-    talk: str
-    pure: tuple[str, ...]
-    approximate: tuple[str, ...]
-    proven: str | None
-    proven_bound: float | None
-
-
 def streams() -> dict[str, Environment]:
     """The streams by name; besides the size, they have the defaults of their environments."""
     game: dict[str, Any] = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
@@ -185,12 +135,6 @@ KINDS = (
     Kind("changing", "the best expert changes", TRACKED),
     Kind("reacting", "losses may react to what we play", ("consensus_columns",)),
 )
-
-
-def charted() -> dict[str, Environment]:
-    """The streams of the chart."""
-    used = {name for kind in KINDS for name in kind.streams}
-    return {name: game for name, game in streams().items() if name in used}
 
 
 UNKNOWN = Kind(
@@ -270,36 +214,6 @@ def compared(name: str, environment: Environment) -> tuple[int, ...]:
     return (environment.traits.changes,) if name in TRACKED else ()
 
 
-def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None) -> list[Row]:
-    """The regret of every candidate on every stream;
-
-    `progress(stream, done, total)` counts streams times seeds.
-    """
-    entrants, games = candidates(), charted()
-    entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
-    regrets: dict[tuple[str, str], list[float]] = {}
-    done, total = 0, len(games) * seeds
-    for name, environment in games.items():
-        for seed in range(seeds):
-            if progress is not None:
-                progress(name, done, total)
-            for result in played(name, environment, entries, seed):
-                regret = result.regret_with(sum(compared(name, environment)))
-                regrets.setdefault((result.label, name), []).append(regret)
-            done += 1
-    return [
-        Row(
-            candidate,
-            {name: Estimate.of(regrets[candidate.label, name]) for name in games},
-            {
-                name: bound_on(name, environment, candidate.spec)
-                for name, environment in games.items()
-            },
-        )
-        for candidate in entrants
-    ]
-
-
 def played(
     name: str, environment: Environment, entries: tuple[Entry, ...], seed: int
 ) -> list[RunResult]:
@@ -317,61 +231,3 @@ def bound_on(name: str, environment: Environment, spec: AlgorithmSpec) -> float 
     if bound is None or name in TRACKED or not covered(bound, environment):
         return None
     return bound.value
-
-
-def of_kind(rows: Iterable[Row], kind: Kind) -> list[Row]:
-    """The rows whose parameters can be known in this kind of losses."""
-    return [row for row in rows if row.candidate.only in (None, kind.id)]
-
-
-def admitted(rows: Iterable[Row], kind: Kind, trust: Trust, talk: str) -> list[Row]:
-    """The private candidates that need no more knowledge, trust and talk than there is."""
-    return [
-        row
-        for row in of_kind(rows, kind)
-        if row.candidate.private
-        and TRUSTS.index(row.candidate.trust or "central") >= TRUSTS.index(trust)
-        and TALKS.index(row.candidate.talk) >= TALKS.index(talk)
-    ]
-
-
-def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ...]:
-    """The labels within one half-width of the smallest worst mean, the smallest first.
-
-    A row with more than half the regret of guessing, on its worst stream, is left out.
-    """
-    scored = []
-    for row in rows:
-        stream, worst = row.worst(kind)
-        if worst.mean <= guessing.regret[stream].mean / 2:
-            scored.append((worst, row.candidate.label))
-    scored.sort(key=lambda one: one[0].mean)
-    return tuple(label for worst, label in scored if worst.mean <= scored[0][0].high)
-
-
-def choices(rows: Sequence[Row]) -> list[Choice]:
-    """What follows from the measured rows, for every kind, trust and talk."""
-    guessing = next(row for row in rows if row.candidate.name == GUESSING)
-    rounds = {name: environment.setting.rounds for name, environment in streams().items()}
-    found = []
-    for kind in KINDS:
-        for trust in TRUSTS:
-            for talk in TALKS:
-                some = admitted(rows, kind, trust, talk)
-                pure = recommended(
-                    [row for row in some if row.candidate.delta == 0], kind, guessing
-                )
-                either = recommended(some, kind, guessing)
-                helps = not any(
-                    row.candidate.label in either for row in some if row.candidate.delta == 0
-                )
-                proven = [
-                    (bound, row.candidate.label)
-                    for row in some
-                    if (bound := row.proven(kind, rounds)) is not None
-                ]
-                bound, label = min(proven, default=(None, None))
-                found.append(
-                    Choice(kind.id, trust, talk, pure, either if helps else pure, label, bound)
-                )
-    return found
