@@ -7,20 +7,16 @@ from dataclasses import replace
 from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases import dartboard as board
 from hedgerow.audits.cases.parts import (
-    ExactCases,
     in_every_round,
     less_selection,
+    of_run,
+    of_whole_and_run,
     peer_curve,
     with_curve,
+    with_server,
 )
 from hedgerow.audits.cases.recency import first_by_regret, many_belows_of, regret_streams
-from hedgerow.audits.cases.restarting import (
-    SETTING,
-    epoch_cases,
-    half_integer,
-    made_for,
-    two_epochs,
-)
+from hedgerow.audits.cases.restarting import SETTING, epoch_cases, half_integer, two_epochs
 from hedgerow.audits.drawn import CUT
 from hedgerow.privacy.curves import PureDP
 from hedgerow_papers.asi2023.certified_potential import Growing, Potential
@@ -42,22 +38,18 @@ def potential(spec: AsiPotential) -> tuple[AuditCase, ...]:
     algorithm = played.build(SETTING)
     server = in_every_round(algorithm)
     sparse = server.sparse
-    made = ExactCases(
-        algorithm,
-        peer_curve(algorithm),
-        two_epochs(server),
-        PureDP((1 + SLACK) / sparse.threshold_scale),
-        many_belows_of(server, SETTING),
-        THRESHOLD,
-        changes(spec, played),
-    )
+    streams = two_epochs(server), many_belows_of(server, SETTING)
+    curve, given = peer_curve(algorithm), changes(spec, played)
+    whole, answers = of_whole_and_run(algorithm, server, curve, streams, THRESHOLD, given)
+    answers = replace(answers, certified=PureDP((1 + SLACK) / sparse.threshold_scale))
     thin = replace(server, sparse=replace(sparse, threshold_scale=CUT * sparse.threshold_scale))
+    less = with_server(algorithm, less_selection(server))
     return (
-        made.null(server),
-        made.answers("many belows", server, "holds"),
-        made.answers("four fifths of the threshold noise", thin, "violated"),
-        made.whole("worst transcript, two epochs", server, "holds"),
-        made.whole("four fifths of the selection noise", less_selection(server), "violated"),
+        whole.null(),
+        answers,
+        answers.caught("four fifths of the threshold noise", with_server(algorithm, thin)),
+        replace(whole, name="worst transcript, two epochs"),
+        whole.caught("four fifths of the selection noise", less),
     )
 
 
@@ -72,14 +64,13 @@ def growing(spec: Potential) -> tuple[AuditCase, ...]:
     assert isinstance(server, Growing)
     weights = replace(server.weights, later=server.weights.later[:1])
     server = replace(server, weights=weights)
-    made = made_for(
-        with_curve(algorithm, weights.cost(server.delta)), server, changes(spec, played)
-    )
-    found = epoch_cases(made, server)
+    algorithm = with_curve(algorithm, weights.cost(server.delta))
+    found = epoch_cases(algorithm, server, changes(spec, played))
     if not server.weights.later:
         return found
     later, column = regret_streams(server), server.weights.of(first_by_regret(server))
-    return *found, made.of_run("later epochs at the first rate", _too_fast(server), later, column)
+    fast, name = _too_fast(server), "later epochs at the first rate"
+    return *found, of_run(found[0], name, fast, later, column)
 
 
 def _too_fast(server: Growing) -> Growing:

@@ -17,7 +17,7 @@ from hedgerow.evaluation.statistics import Estimate
 class SummaryRow:
     """The summary of one label.
 
-    The columns in `table.py` describe the fields. `regret_bound` is None if nothing is proven.
+    `COLUMNS` describes the fields. `regret_bound` is None if nothing is proven.
     `counts` names the figures that are numbers of things.
     """
 

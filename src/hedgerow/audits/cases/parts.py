@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -108,79 +108,41 @@ def in_every_round(algorithm: Algorithm) -> Selector:
     return replace(algorithm.server, schedule=Schedule(1))
 
 
-@dataclass(frozen=True)
-class ExactCases:
-    """Makes cases with constructed transcripts, of servers that are sound or have a bug.
+def of_whole_and_run(
+    algorithm: Algorithm,
+    server: Selector,
+    certified: PrivacyCurve,
+    streams: tuple[Streams, Streams],
+    claim: str,
+    parameters: Mapping[str, Any],
+) -> tuple[AuditCase, AuditCase]:
+    """Two cases that hold: the whole game, and the answers "below" of one run (`claim`).
 
-    Parameters
-    ----------
-    algorithm
-        The algorithm whose server is replaced.
-    certified
-        The curve of the whole game.
-    worst
-        The streams and the transcript that nearly attain it.
-    one_run
-        The curve of the answers of one run.
-    belows
-        The streams and the transcript that nearly attain that.
-    claim
-        The name of the second claim.
-    parameters
-        The parameters of the game that differ from the requested ones.
+    `streams` nearly attain the curve of the game (`certified`), and that of the answers.
     """
+    audited, (worst, belows) = with_server(algorithm, server), streams
+    answers = AuditCase("many belows", claim, audited, server.sparse.curve, *belows)
+    whole = AuditCase("worst transcript", WHOLE, audited, certified, *worst)
+    return replace(whole, parameters=parameters), replace(answers, parameters=parameters)
 
-    algorithm: Algorithm
-    certified: PrivacyCurve
-    worst: Streams
-    one_run: PrivacyCurve
-    belows: Streams
-    claim: str
-    parameters: Mapping[str, Any]
 
-    def null(self, server: Selector) -> AuditCase:
-        """The same stream in both worlds: nothing may be found."""
-        first, _, sent = self.worst
-        return self.whole("null: the same stream twice", server, "holds", (first, first, sent))
+def of_run(
+    whole: AuditCase,
+    name: str,
+    server: Selector,
+    streams: Streams,
+    column: Column,
+    expected: Verdict = "violated",
+) -> AuditCase:
+    """A case of a loss vector of one run, compared with what its own column costs.
 
-    def whole(
-        self, name: str, server: Selector, expected: Verdict, streams: Streams | None = None
-    ) -> AuditCase:
-        """A case of the whole game, on the worst streams unless others are given."""
-        return self._case(name, WHOLE, server, self.certified, streams or self.worst, expected)
-
-    def of_run(
-        self,
-        name: str,
-        server: Selector,
-        streams: Streams,
-        column: Column,
-        expected: Verdict = "violated",
-    ) -> AuditCase:
-        """A case of a loss vector of one run, compared with what its own column costs.
-
-        With delta > 0 columns have different pure costs. The dearest is that of the whole game.
-        """
-        assert isinstance(self.algorithm.server, RecencySelector)
-        curve = column.curve(self.algorithm.server.weights.rate)
-        if curve.epsilon(0.0) >= self.certified.epsilon(0.0) * (1 - 1e-9):
-            return self.whole(name, server, expected, streams)
-        return self._case(name, ONE_RUN, server, curve, streams, expected)
-
-    def answers(self, name: str, server: Selector, expected: Verdict) -> AuditCase:
-        """A case of the answers "below" of one run."""
-        return self._case(name, self.claim, server, self.one_run, self.belows, expected)
-
-    def _case(
-        self,
-        name: str,
-        claim: str,
-        server: Selector,
-        curve: PrivacyCurve,
-        streams: Streams,
-        expected: Verdict,
-    ) -> AuditCase:
-        audited = with_server(self.algorithm, server)
-        return AuditCase(
-            name, claim, audited, curve, *streams, expected=expected, parameters=self.parameters
-        )
+    With delta > 0 columns have different pure costs. The dearest is that of the whole game.
+    """
+    assert isinstance(whole.algorithm.server, RecencySelector)
+    curve = column.curve(whole.algorithm.server.weights.rate)
+    first, second, sent = streams
+    case = whole.caught(name, with_server(whole.algorithm, server), first=first, second=second)
+    case = replace(case, transcripts=sent, expected=expected)
+    if curve.epsilon(0.0) >= whole.certified.epsilon(0.0) * (1 - 1e-9):
+        return case
+    return replace(case, claim=ONE_RUN, certified=curve)

@@ -19,12 +19,14 @@ from hedgerow.algorithms.sparse_vector.regret_test import RegretSelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases.parts import (
-    ExactCases,
     Streams,
     favour_expert_0,
     in_every_round,
     less_selection,
+    of_run,
+    of_whole_and_run,
     peer_curve,
+    with_server,
 )
 from hedgerow.audits.cases.recency import (
     bugs,
@@ -63,36 +65,25 @@ def cases(spec: Doubling) -> tuple[AuditCase, ...]:
     algorithm = played.build(SETTING)
     server = in_every_round(algorithm)
     assert isinstance(server, RegretSelector)
-    return epoch_cases(made_for(algorithm, server, changes(spec, played)), server)
+    return epoch_cases(algorithm, server, changes(spec, played))
 
 
-def made_for(
-    algorithm: Algorithm, server: RecencySelector, parameters: Mapping[str, Any]
-) -> ExactCases:
-    """What makes the cases of a server: the worst transcript of two epochs, and many answers."""
-    return ExactCases(
-        algorithm,
-        peer_curve(algorithm),
-        two_epochs(server),
-        server.sparse.curve,
-        many_belows_of(server, SETTING),
-        ANSWERS,
-        parameters,
-    )
-
-
-def epoch_cases(made: ExactCases, server: RegretSelector) -> tuple[AuditCase, ...]:
+def epoch_cases(
+    algorithm: Algorithm, server: RegretSelector, parameters: Mapping[str, Any]
+) -> tuple[AuditCase, ...]:
     """The cases of every server with weights by recency that restarts."""
-    sparse = server.sparse
+    streams = two_epochs(server), many_belows_of(server, SETTING)
+    curve, sparse = peer_curve(algorithm), server.sparse
+    whole, answers = of_whole_and_run(algorithm, server, curve, streams, ANSWERS, parameters)
     thin = replace(server, sparse=replace(sparse, threshold_scale=CUT * sparse.threshold_scale))
     dear, less = server.weights.of(dearest(server)), less_selection(server)
     later, column = regret_streams(server), server.weights.of(first_by_regret(server))
     return (
-        made.null(server),
-        made.answers("many belows", server, "holds"),
-        made.answers("four fifths of the threshold noise", thin, "violated"),
-        made.of_run("worst transcript, two epochs", server, made.worst, dear, "holds"),
-        made.of_run("four fifths of the selection noise", less, made.worst, dear),
-        *(made.of_run(name, *planted) for name, planted in bugs(server).items()),
-        made.of_run("worst transcript, test of the regret", server, later, column, "holds"),
+        whole.null(),
+        answers,
+        answers.caught("four fifths of the threshold noise", with_server(algorithm, thin)),
+        of_run(whole, "worst transcript, two epochs", server, streams[0], dear, "holds"),
+        of_run(whole, "four fifths of the selection noise", less, streams[0], dear),
+        *(of_run(whole, name, *planted) for name, planted in bugs(server).items()),
+        of_run(whole, "worst transcript, test of the regret", server, later, column, "holds"),
     )

@@ -25,11 +25,12 @@ from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases.parts import (
     BELOWS,
     DRAWN,
-    ExactCases,
     Streams,
     all_transcripts,
     in_every_round,
     less_selection,
+    of_run,
+    of_whole_and_run,
     peer_curve,
     quiet_selection,
     with_server,
@@ -139,32 +140,32 @@ def _exact(spec: Any) -> tuple[AuditCase, ...]:
     printed = replace(
         server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale)
     )
-    made = ExactCases(
-        algorithm,
-        peer_curve(algorithm),
-        _worst(server),
-        sparse.curve,
-        many_belows_of(server, SETTING),
-        ANSWERS,
-        changes(spec, played),
-    )
+    streams = _worst(server), many_belows_of(server, SETTING)
+    curve, given = peer_curve(algorithm), changes(spec, played)
+    whole, answers = of_whole_and_run(algorithm, server, curve, streams, ANSWERS, given)
     less = less_selection(server)
     found = (
-        made.null(server),
-        made.answers("many belows", server, "holds"),
-        made.answers("four fifths of the threshold noise", thin, "violated"),
-        made.answers("printed comparison with L", printed, "violated"),
-        made.whole("worst transcript", server, "holds"),
+        whole.null(),
+        answers,
+        answers.caught("four fifths of the threshold noise", with_server(algorithm, thin)),
+        answers.caught("printed comparison with L", with_server(algorithm, printed)),
+        whole,
     )
     if not isinstance(server, RecencySelector):
-        return *found, made.whole("four fifths of the selection noise", less, "violated")
+        bug = with_server(algorithm, less)
+        return *found, whole.caught("four fifths of the selection noise", bug)
     dear, tested = (server.weights.of(dearest(server, tested=only)) for only in (False, True))
-    dear_streams, streams = made.worst, _worst(server, tested=True)
     return (
         *found,
-        made.of_run("four fifths of the selection noise", less, dear_streams, dear),
-        made.of_run("four fifths of the query noise", less_query, streams, tested),
-        *(made.of_run(name, *planted) for name, planted in bugs(server).items()),
+        of_run(whole, "four fifths of the selection noise", less, streams[0], dear),
+        of_run(
+            whole,
+            "four fifths of the query noise",
+            less_query,
+            _worst(server, tested=True),
+            tested,
+        ),
+        *(of_run(whole, name, *planted) for name, planted in bugs(server).items()),
     )
 
 
