@@ -43,6 +43,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one value; may be repeated."),
 ]
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="PUBLIC.pem", help="The Ed25519 public key that must have signed."
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option("--workers", help="Number of processes. Default: all cores if that is faster."),

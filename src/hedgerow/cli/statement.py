@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, PublicKey, prepare
 from hedgerow.cli.output import ERR, OUT, print_indented, print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, party_key, read_deployment
@@ -56,14 +56,7 @@ def statement(
             help="State the result of `hedgerow audit NAME --json > FILE.json`.",
         ),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            "--key",
-            metavar="PUBLIC.pem",
-            help="The Ed25519 public key that must have signed the run.",
-        ),
-    ] = None,
+    key: PublicKey = None,
     sign: Annotated[
         Path | None,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, PublicKey, prepare
 from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
@@ -45,12 +45,7 @@ def verify(
             "the folder of a study at its server or at a client."
         ),
     ],
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            "--key", metavar="PUBLIC.pem", help="The Ed25519 public key that must have signed."
-        ),
-    ] = None,
+    key: PublicKey = None,
     sign: Annotated[
         Path | None,
         typer.Option(
