@@ -22,7 +22,7 @@ from hedgerow.core.registry import EXPERIMENTS, Registry, load_plugin
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.proofs import anchor_of
-from hedgerow.studies.config import load
+from hedgerow.studies.config import load_study
 from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
 from hedgerow_papers.experiments.experiment import Check
@@ -158,7 +158,7 @@ def test_readme_names_real_commands() -> None:
 
 
 def test_commands_page_names_real_options_and_all_variables() -> None:
-    from hedgerow.cli.app import load as load_command
+    from hedgerow.cli.app import load_command
     from hedgerow.deployment.config import ServerOptions
 
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -229,7 +229,7 @@ def test_the_readme_of_a_family_names_every_file(family: Path) -> None:
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLES))
     load_plugin(str(EXAMPLES / "my_algorithm.py"))
-    config = load(EXAMPLES / f"{name}.toml", ["seeds=2"])
+    config = load_study(EXAMPLES / f"{name}.toml", ["seeds=2"])
     study = run_study(config, workers=1)
     assert len(study.results) == 2 * len(config.algorithms)
 
@@ -259,7 +259,7 @@ def test_example_plugin_plays_a_million_rounds() -> None:
 
 def test_example_environment_and_experiment(tmp_path: Path) -> None:
     load_plugin(str(EXAMPLES / "my_environment.py"))
-    config = load(EXAMPLES / "study.toml", ["seeds=2", "environment.name=weekly"])
+    config = load_study(EXAMPLES / "study.toml", ["seeds=2", "environment.name=weekly"])
     assert all(np.isfinite(result.final_regret) for result in run_study(config, workers=1).results)
     load_plugin(str(EXAMPLES / "my_experiment.py"))
     outcome = reproduce(EXPERIMENTS["my-speedup"], quick=True, out=tmp_path / "speedup", workers=1)

@@ -14,7 +14,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.cli.app import COMMANDS, load
+from hedgerow.cli.app import COMMANDS, load_command
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.registry import ENVIRONMENTS
 from support.command import Command
@@ -122,7 +122,7 @@ def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 def test_every_option_of_a_command_is_refused_in_a_sentence(hedgerow: Command, name: str) -> None:
     """Arguments and all options that take a value are nonsense; so are options nobody knows."""
     texts: set[str] = set()
-    for path, command in leaves(load(name), (name,)):
+    for path, command in leaves(load_command(name), (name,)):
         given = ["nonsense" for p in command.params if p.param_type_name == "argument"]
         given += [
             f"{p.opts[0]}=nonsense"

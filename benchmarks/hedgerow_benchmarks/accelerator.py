@@ -30,7 +30,7 @@ from hedgerow.core.extras import need_jax
 from hedgerow.core.model import Model
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.replay import Replay
-from hedgerow.records.provenance import code
+from hedgerow.records.provenance import code_provenance
 from hedgerow_benchmarks.learning import BareScan, engine, images, logistic, peer
 
 SEEDS = 8
@@ -184,7 +184,7 @@ def main() -> None:
     page = {
         "device": jax.devices()[0].device_kind,
         "versions": {"hedgerow": hedgerow.__version__, "jax": jax.__version__},
-        "commit": code().commit,
+        "commit": code_provenance().commit,
         "date": datetime.now(UTC).date().isoformat(),
         "unit": "microseconds per round",
         "rows": [],

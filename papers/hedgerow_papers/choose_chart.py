@@ -36,10 +36,10 @@ from hedgerow.studies.choose.candidates import (
     Candidate,
     Kind,
     bound_on,
-    candidates,
+    chooser_candidates,
+    chooser_streams,
     compared,
     played,
-    streams,
 )
 from hedgerow.studies.config import Entry
 from hedgerow.version import __version__
@@ -90,7 +90,7 @@ class Choice:
 def charted() -> dict[str, Environment]:
     """The streams of the chart."""
     used = {name for kind in KINDS for name in kind.streams}
-    return {name: game for name, game in streams().items() if name in used}
+    return {name: game for name, game in chooser_streams().items() if name in used}
 
 
 def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None) -> list[Row]:
@@ -98,7 +98,7 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
 
     `progress(stream, done, total)` counts streams times seeds.
     """
-    entrants, games = candidates(), charted()
+    entrants, games = chooser_candidates(), charted()
     entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
     regrets: dict[tuple[str, str], list[float]] = {}
     done, total = 0, len(games) * seeds
@@ -156,7 +156,7 @@ def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ..
 def choices(rows: Sequence[Row]) -> list[Choice]:
     """What follows from the measured rows, for every kind, trust and talk."""
     guessing = next(row for row in rows if row.candidate.name == GUESSING)
-    rounds = {name: environment.setting.rounds for name, environment in streams().items()}
+    rounds = {name: environment.setting.rounds for name, environment in chooser_streams().items()}
     found = []
     for kind in KINDS:
         for trust in TRUSTS:

@@ -16,7 +16,7 @@ from hedgerow.algorithms.walks.reports import Reporter
 from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.studies.config import load
+from hedgerow.studies.config import load_study
 from hedgerow_papers.experiments.reproduce import reproduce
 from hedgerow_papers.jacobsen2025 import table1 as jacobsen2025_table1
 from hedgerow_papers.jacobsen2025.certified_meta import WalkMeta
@@ -232,7 +232,7 @@ def test_a_study_in_toml_runs(
     done = hedgerow("run", str(study), "--out", str(tmp_path / "out"))
     assert done.code == 0, done.err
     assert "walk_meta" in done.out
-    assert load(tmp_path / "out/config.toml") == load(study)
+    assert load_study(tmp_path / "out/config.toml") == load_study(study)
 
 
 @pytest.mark.skipif(not REAL.is_file(), reason=f"no {REAL}")

@@ -23,7 +23,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import ExponentialMechanism
-from hedgerow.studies.study import notes
+from hedgerow.studies.study import study_notes
 from hedgerow_papers.asi2023.proven_bounds import (
     COARSE,
     FINE,
@@ -342,13 +342,13 @@ def test_other_calibrations_and_games_have_no_bound() -> None:
     frame: dict[str, Any] = {"clients": 5, "experts": 8, "horizon": 100}
     for perfect in (hr.Realizable(**frame), hr.Halving(**frame), hr.HiddenExpert(**frame)):
         assert covered(algorithm.claims.regret_bound, perfect)
-        assert notes(algorithm, perfect) == []
+        assert study_notes(algorithm, perfect) == []
         losses = perfect.block(perfect.start(0), 100, None)[0].losses
         assert (losses.sum(axis=(0, 1)) == 0).any()
     asleep = hr.Sleeping(of=hr.Realizable(**frame))
     for other in (hr.Bernoulli(**frame), hr.NearRealizable(**frame), asleep):
         assert not covered(algorithm.claims.regret_bound, other)
-    (said,) = notes(algorithm, hr.Bernoulli(**frame))
+    (said,) = study_notes(algorithm, hr.Bernoulli(**frame))
     assert "if one expert never loses; this environment promises no such expert" in said
 
 

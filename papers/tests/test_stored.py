@@ -89,7 +89,7 @@ def test_a_record_has_the_hash_of_an_installed_plugin(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """So that a result is not reused after its experiment changed."""
-    known = provenance.code().plugins
+    known = provenance.code_provenance().plugins
     assert known["hedgerow_papers"] == provenance.hash_of(Path(stored.__file__).parent)[0]
     assert "hedgerow_benchmarks" not in known  # no result depends on them
     metadata = tmp_path / "hashed_neighbour-1.0.dist-info"
@@ -105,7 +105,7 @@ def test_a_record_has_the_hash_of_an_installed_plugin(
     for text in ("1", "2"):
         (tmp_path / "hashed_neighbour.py").write_text(text)
         provenance._installed.cache_clear()
-        found.append(provenance.code().plugins)
+        found.append(provenance.code_provenance().plugins)
     provenance._installed.cache_clear()
     assert found[0].pop("hashed_neighbour") != found[1].pop("hashed_neighbour")
     assert found == [known, known]

@@ -50,7 +50,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, NoisyMax
 from hedgerow.privacy.mechanisms.additive import RAISED, GaussianShare
-from hedgerow.studies.study import notes
+from hedgerow.studies.study import study_notes
 from support.attacked import attacked
 from support.played import played, regret, seen_in
 
@@ -546,7 +546,7 @@ def test_a_run_that_the_bound_does_not_cover_is_labelled() -> None:
         assert covered(algorithm.claims.regret_bound, environment) == (adversary == "stochastic")
         said = [
             f"this environment has {BOUND_HOLDS_FOR[adversary]}, for which nothing" in note
-            for note in notes(algorithm, environment)
+            for note in study_notes(algorithm, environment)
         ]
         assert said == [True] * (adversary != "stochastic")
         assert np.isfinite(played(PhasedSelection(), environment, 0).final_regret)

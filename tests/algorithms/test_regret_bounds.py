@@ -34,7 +34,7 @@ from hedgerow.environments.hard.lower_bounds import (
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.studies.study import notes
+from hedgerow.studies.study import study_notes
 from support.command import Command
 
 SMALL: dict[str, Any] = {"clients": 3, "experts": 6, "horizon": 2000}
@@ -358,13 +358,15 @@ def test_certify_says_for_whom_and_where_it_is_proven(hedgerow: Command) -> None
 
 
 def test_coins_in_common_are_labelled() -> None:
-    (said,) = notes(hr.RandomPrefix().build(hr.CommonCoins().setting), hr.CommonCoins())
+    (said,) = study_notes(hr.RandomPrefix().build(hr.CommonCoins().setting), hr.CommonCoins())
     assert said.startswith(
         "the regret bound of random_prefix is for losses drawn in every round from one law, "
         "independently of other"
     )
     assert (
-        notes(hr.RandomPrefix().build(hr.CommonCoins(clients=1).setting), hr.CommonCoins(clients=1))
+        study_notes(
+            hr.RandomPrefix().build(hr.CommonCoins(clients=1).setting), hr.CommonCoins(clients=1)
+        )
         == []
     )
 

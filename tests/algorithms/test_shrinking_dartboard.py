@@ -36,7 +36,7 @@ from hedgerow.privacy.composition.random_draws import CoinThenDraws, binomial, c
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.secure import SecureNoise
-from hedgerow.studies.study import notes
+from hedgerow.studies.study import study_notes
 from hedgerow_papers.asi2023.dartboard import AsiDartboard
 from support.attacked import attacked
 from support.played import regret
@@ -534,7 +534,7 @@ def test_a_run_says_what_cannot_be_hoped_for() -> None:
     react, which run all the same.
     """
     small = Bernoulli(clients=1, experts=50, horizon=100)
-    idle, told = notes(ShrinkingDartboard(epsilon=1e-4).build(small.setting), small)
+    idle, told = study_notes(ShrinkingDartboard(epsilon=1e-4).build(small.setting), small)
     assert "is vacuous here" in idle
     least = hidden_expert_regret(small.setting, 1e-4)
     assert (
@@ -545,7 +545,7 @@ def test_a_run_says_what_cannot_be_hoped_for() -> None:
     adaptive = PlayChasing(clients=1, experts=4, horizon=60)
     algorithm = ShrinkingDartboard(epsilon=5.0).build(adaptive.setting)
     assert simulate(algorithm, adaptive, 0).exchanged == 59 // algorithm.parameters["every"] > 0
-    (told,) = notes(algorithm, adaptive)
+    (told,) = study_notes(algorithm, adaptive)
     assert told.endswith(
         "this environment has losses that may react to the plays, for which nothing is proven"
     )

@@ -19,13 +19,12 @@ import pytest
 
 from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS, variants
-from hedgerow.cli.app import COMMANDS
-from hedgerow.cli.app import load as load_command
+from hedgerow.cli.app import COMMANDS, load_command
 from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.words.phrases import meanings
-from hedgerow.studies.config import from_table, load
+from hedgerow.studies.config import load_study, study_from_table
 from support.command import Command
 from support.settings import setting_for
 
@@ -318,8 +317,8 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
         "digest.json",
     }
     assert {p.name for p in folder.iterdir()} == written
-    config = from_table(tomllib.loads((folder / "config.toml").read_text()))
-    assert config == load(tmp_path / "study.toml", ["algorithms.private.epsilon=6"], 5)
+    config = study_from_table(tomllib.loads((folder / "config.toml").read_text()))
+    assert config == load_study(tmp_path / "study.toml", ["algorithms.private.epsilon=6"], 5)
     curves = pq.read_table(folder / "curves.parquet")
     assert curves.column_names == ["label", "seed", "round", "metric", "value"]
     assert set(curves["seed"].to_pylist()) == {5, 6}

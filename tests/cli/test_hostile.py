@@ -15,7 +15,7 @@ import pytest
 
 from hedgerow.cli import run
 from hedgerow.core.text import one_line, visible
-from hedgerow.studies.config import load
+from hedgerow.studies.config import load_study
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
@@ -55,7 +55,9 @@ def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("poisoned")
     (folder / "study.toml").write_text(STUDY)
     (folder / "results").mkdir()
-    write_study(run_study(load(folder / "study.toml"), workers=1), folder / "results", Path("r"))
+    write_study(
+        run_study(load_study(folder / "study.toml"), workers=1), folder / "results", Path("r")
+    )
     (folder / "results" / "digest.json").unlink()
     file = folder / "results" / "privacy.json"
     table = json.loads(file.read_text())
@@ -141,7 +143,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_first(
     def computed(*_: object, **__: object) -> None:
         pytest.fail("something was computed")
 
-    monkeypatch.setattr(run, "identity", computed)
+    monkeypatch.setattr(run, "studies_identity", computed)
     monkeypatch.setattr(reproduce, "run_experiment", computed)
     monkeypatch.setattr(gallery, "exhibits", computed)
     arguments = {
@@ -160,7 +162,7 @@ def test_runs_that_cannot_be_written_to_are_refused_first(
     hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "runs").write_text("a file")
-    monkeypatch.setattr(run, "identity", lambda *_: pytest.fail("something was computed"))
+    monkeypatch.setattr(run, "studies_identity", lambda *_: pytest.fail("something was computed"))
     answer = hedgerow("run", "study.toml")
     assert answer.code == 2
     assert "Cannot write to runs/:" in answer.err

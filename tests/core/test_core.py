@@ -242,7 +242,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     "cause",
     [
         lambda text: hr.Recorded(f"{text}.csv").setting,
-        lambda text: studies.from_table({text: 1}),
+        lambda text: studies.study_from_table({text: 1}),
         lambda text: servers.from_table({text: 1}, environ={}),
         lambda text: hr.run(np.zeros((2, 1, 2)), {text: hr.Hedge()}, seeds=1),
     ],

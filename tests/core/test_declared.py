@@ -28,7 +28,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
-from hedgerow.studies.storage.identity import fingerprint
+from hedgerow.studies.storage.identity import losses_fingerprint
 from hedgerow_papers.asi2023.proven_doubling import ProvenDoubling
 from hedgerow_papers.asi2023.proven_sparse_vector import ProvenSparseVector
 
@@ -68,7 +68,7 @@ def test_an_environment_may_call_its_fields_what_it_likes() -> None:
     assert algorithm.in_game(market.traits) is algorithm
     assert not draws_sums(Market)
     assert market.fingerprint() is None
-    assert len(fingerprint(market)) > len("adaptive")
+    assert len(losses_fingerprint(market)) > len("adaptive")
     with pytest.raises(Unsupported, match="Market cannot draw sums of losses directly"):
         market.sums(0, 3)
     study = hr.run(market, {"private": SparseVector(), "open": FollowTheLeader()}, seeds=2)

@@ -19,7 +19,7 @@ from hedgerow.core.unit_order import covers, steps
 from hedgerow.core.unit_text import parse_unit
 from hedgerow.core.units import ANY_RECORD, Client, Event, Example, Part, Person, Unit, Window
 from hedgerow.core.validate import parameters
-from hedgerow.studies.config import from_table, to_table
+from hedgerow.studies.config import study_from_table, study_table
 
 CLIENTS, ROUNDS = 2, 4
 CELLS = [(client, at) for client in range(CLIENTS) for at in range(ROUNDS)]
@@ -158,8 +158,11 @@ def test_units_are_read_as_they_are_written(unit: Unit) -> None:
         "environment": {"name": "bernoulli", "clients": 2, "experts": 3, "horizon": 16},
         "algorithms": [{"label": "one", "name": "random_prefix", "unit": unit.text()}],
     }
-    config = from_table(table)
-    assert from_table(to_table(config)).algorithms[0].algorithm == config.algorithms[0].algorithm
+    config = study_from_table(table)
+    assert (
+        study_from_table(study_table(config)).algorithms[0].algorithm
+        == config.algorithms[0].algorithm
+    )
 
 
 def test_equal_words_mean_equal_units() -> None:

@@ -17,7 +17,7 @@ from hedgerow.deployment.manifest import Manifest
 from hedgerow.deployment.pages.study import study_page
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import public_keys
-from hedgerow.studies.config import from_table, load
+from hedgerow.studies.config import load_study, study_from_table
 from hedgerow.studies.run import run_study
 from support.keys import NOBODY
 from support.paths import ROOT
@@ -56,7 +56,7 @@ def _study(place: Path, game: hr.Combining, **choices: Any) -> SimulatedStudy:
 
 def test_the_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLE.parent))
-    study = run_study(load(EXAMPLE, ["seeds=1"]), workers=1)
+    study = run_study(load_study(EXAMPLE, ["seeds=1"]), workers=1)
     losses = {label: float(study.of(label)[0].loss[-1]) for label in study}
     assert losses["not private"] < losses["not private, alone"]
     assert study.config.environment.expert_names == ("north", "south")
@@ -65,7 +65,7 @@ def test_the_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_launched_study_names_its_targets(tmp_path: Path) -> None:
     """Iowa is absent once; the plays are those of the simulation all the same."""
     environment = {"name": "combined_forecasts", "path": str(_file(tmp_path)), **COLUMNS}
-    study = from_table(
+    study = study_from_table(
         {"environment": environment, "algorithms": [{"name": "private_mixture"}], "seeds": 1}
     )
     names: list[Any] = []

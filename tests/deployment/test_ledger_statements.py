@@ -24,7 +24,7 @@ from hedgerow.deployment.releases import Releases
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.server_ledger import public_keys
 from hedgerow.records.schema import STAMP
-from hedgerow.statement.files import document, rendered
+from hedgerow.statement.files import rendered_statement, statement_document
 from hedgerow.statement.statement import Details, Statement
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.statement.words.conditions import ledger_words, only_here
@@ -126,7 +126,7 @@ def test_the_statement_of_a_client(kept: Place) -> None:
     assert statement.stamp is None
     assert statement.run.noise.secure
     assert statement.run.played == 4
-    files = rendered(statement)
+    files = rendered_statement(statement)
     assert all(STAMP not in text for text in files.values())
     page = " ".join(files["statement.md"].split())
     assert (
@@ -156,7 +156,7 @@ def test_the_statement_of_a_client(kept: Place) -> None:
 
 
 def test_the_document_has_the_ledger(kept: Place) -> None:
-    found = json.loads(json.dumps(document(stated(of_second(kept)))))["ledger"]
+    found = json.loads(json.dumps(statement_document(stated(of_second(kept)))))["ledger"]
     assert found["party"] == "north"
     assert found["unsigned"] == ["south"]
     assert sorted(found["signed"]) == ["north", "server"]

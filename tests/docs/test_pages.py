@@ -21,7 +21,13 @@ from hedgerow.cli.app import COMMANDS
 from hedgerow.core.registry import EXPERIMENTS
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.proofs import anchor_of
-from hedgerow.studies.choose.candidates import KINDS, TALKS, TRUSTS, candidates, streams
+from hedgerow.studies.choose.candidates import (
+    KINDS,
+    TALKS,
+    TRUSTS,
+    chooser_candidates,
+    chooser_streams,
+)
 from hedgerow_papers.choose_chart import Row, choices, document
 from support.paths import PROOFS, ROOT
 from support.settings import setting_for
@@ -108,7 +114,7 @@ def rows_of(table: dict[str, Any]) -> list[Row]:
             {name: estimate(cell) for name, cell in stored[candidate.label]["regret"].items()},
             stored[candidate.label]["bound"],
         )
-        for candidate in candidates()
+        for candidate in chooser_candidates()
     ]
 
 
@@ -131,7 +137,7 @@ def test_every_algorithm_is_measured() -> None:
         if kind.__module__.startswith("hedgerow.")
         and kind().build(setting_for(kind, 2, 2, 8)).plays == "expert"
     }
-    assert {candidate.name for candidate in candidates()} == built_in - elsewhere
+    assert {candidate.name for candidate in chooser_candidates()} == built_in - elsewhere
 
 
 def test_the_readme_advises_what_the_chart_names(table: dict[str, Any]) -> None:
@@ -160,7 +166,7 @@ def test_the_chart_names_algorithms_that_fit(
     leaves = re.findall(r'data-algorithm="(\w+)"', html)
     assert leaves
     assert set(leaves) <= set(ALGORITHMS)
-    by_label = {candidate.label: candidate for candidate in candidates()}
+    by_label = {candidate.label: candidate for candidate in chooser_candidates()}
     for choice in choices(rows_of(table)):
         for label in (*choice.pure, *choice.approximate):
             found = by_label[label]
@@ -172,7 +178,10 @@ def test_the_chart_names_algorithms_that_fit(
 
 
 def test_kinds_hold_only_streams_that_fit_them() -> None:
-    found = {kind.id: {streams()[name].traits.adversary for name in kind.streams} for kind in KINDS}
+    found = {
+        kind.id: {chooser_streams()[name].traits.adversary for name in kind.streams}
+        for kind in KINDS
+    }
     assert found["law"] == {"stochastic"}
     assert "adaptive" not in found["never"] | found["rarely"] | found["fixed"]
     assert found["reacting"] == {"adaptive"}

@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.alone import own_seed
-from hedgerow.studies.config import from_table, to_table
+from hedgerow.studies.config import study_from_table, study_table
 from hedgerow.studies.run import run_study
 
 RNG = np.random.default_rng(3)
@@ -104,10 +104,10 @@ def test_a_study_file_asks_for_it_in_one_line(tmp_path: Path) -> None:
         "environment": {"name": "realizable", "clients": 3, "experts": 4, "horizon": 20},
         "algorithms": [{"name": "phased_selection"}, {"label": "open", "name": "hedge"}],
     }
-    config = from_table(table)
+    config = study_from_table(table)
     labels = ["phased_selection", "phased_selection, alone", "open", "open, alone"]
     assert [entry.label for entry in config.algorithms] == labels
-    assert from_table(to_table(config)) == config
+    assert study_from_table(study_table(config)) == config
     study = run_study(config, workers=1)
     again = run_study(config, workers=2)
     for label in labels:
@@ -115,7 +115,7 @@ def test_a_study_file_asks_for_it_in_one_line(tmp_path: Path) -> None:
     study.plot(tmp_path / "regret.png")
     assert (tmp_path / "regret.png").stat().st_size > 10_000
     with pytest.raises(hr.InvalidValue, match="Expected alone=1 to be true or false"):
-        from_table({**table, "alone": 1})
+        study_from_table({**table, "alone": 1})
     with pytest.raises(hr.Unsupported, match="phased_selection, alone: single clients are needed"):
         run_study(replace(config, engine="summed"))
     with pytest.raises(hr.Unsupported, match="only where the clients play"):

@@ -39,7 +39,7 @@ from hedgerow.environments.hard.lower_bounds import (
 )
 from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.wrappers.absent import Absent
-from hedgerow.studies.study import notes
+from hedgerow.studies.study import study_notes
 from hedgerow_papers.asi2023.column_subsets import (
     ColumnSubsets,
     column_subsets_regret,
@@ -330,19 +330,19 @@ def test_lasting_chases_forgive_nothing() -> None:
 
 def test_a_budget_too_small_to_learn_from_is_said_with_the_bound() -> None:
     environment = Bernoulli(clients=2, experts=100, horizon=512)
-    idle, said = notes(PhasedSelection(epsilon=1e-4).build(environment.setting), environment)
+    idle, said = study_notes(PhasedSelection(epsilon=1e-4).build(environment.setting), environment)
     assert "is vacuous here: it is the number of rounds, 512" in idle
     assert "too little to learn from" in said
     assert f"{hidden_expert_regret(environment.setting, 1e-4):.3g}" in said
-    assert notes(PhasedSelection(epsilon=1.0).build(environment.setting), environment) == []
-    assert notes(Uniform().build(environment.setting), environment) == []
+    assert study_notes(PhasedSelection(epsilon=1.0).build(environment.setting), environment) == []
+    assert study_notes(Uniform().build(environment.setting), environment) == []
 
 
 def test_a_delta_that_hardly_protects_is_said() -> None:
     environment = Bernoulli(clients=2, experts=100, horizon=512)
-    (said,) = notes(ShrinkingDartboard(delta=1e-3).build(environment.setting), environment)
+    (said,) = study_notes(ShrinkingDartboard(delta=1e-3).build(environment.setting), environment)
     assert "delta = 0.001 is large for 1024 loss vectors" in said
-    assert notes(ShrinkingDartboard(delta=9e-4).build(environment.setting), environment) == []
+    assert study_notes(ShrinkingDartboard(delta=9e-4).build(environment.setting), environment) == []
 
 
 def test_certify_tells_the_regret_bound_and_its_notes(hedgerow: Command) -> None:

@@ -26,7 +26,7 @@ from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.evaluation.recorder import Recorder
-from hedgerow.studies.config import Entry, StudyConfig, from_table, to_table
+from hedgerow.studies.config import Entry, StudyConfig, study_from_table, study_table
 from support.played import plays_of
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=50)
@@ -182,13 +182,13 @@ def test_delays_in_a_study_file() -> None:
         },
         "algorithms": [{"name": "hedge"}, {"name": "uniform", "environment": {"rounds": 3}}],
     }
-    config = from_table(table)
+    config = study_from_table(table)
     assert isinstance(config.environment, Delayed)
     assert config.environment.rounds == (0, 2)
     assert config.algorithms[1].environment == replace(config.environment, rounds=3)
-    assert from_table(to_table(config)) == config
+    assert study_from_table(study_table(config)) == config
     with pytest.raises(InvalidValue, match=r"Expected environment\.rounds='soon' to fit"):
-        from_table(
+        study_from_table(
             {
                 **table,
                 "environment": {"name": "delayed", "rounds": "soon", "of": {"name": "bernoulli"}},

@@ -25,7 +25,7 @@ from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData, Unsupported
 from hedgerow.core.lattice import round_to_lattice, to_units
 from hedgerow.environments.recorded.flusight import NO_FORECAST, TABLE, load
-from hedgerow.studies.config import from_table
+from hedgerow.studies.config import study_from_table
 from hedgerow.studies.run import run_study
 from support.paths import EXAMPLES, PACKAGE, ROOT
 from support.played import seen_in
@@ -264,7 +264,7 @@ def test_it_travels_light_and_runs_from_a_study_file() -> None:
     assert len(sent) < 500
     assert pickle.loads(sent) == game
     assert np.array_equal(pickle.loads(sent).losses, game.losses)
-    config = from_table(
+    config = study_from_table(
         {
             "seeds": 1,
             "environment": {"name": "flusight", "location": "Ohio"},

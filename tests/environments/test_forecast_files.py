@@ -16,7 +16,7 @@ import hedgerow as hr
 from hedgerow.core.environment import Feature
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.environments.recorded.table import is_missing
-from hedgerow.studies.config import from_table, to_table
+from hedgerow.studies.config import study_from_table, study_table
 
 GOOD = (
     "day,site,came,a,b\n"
@@ -192,8 +192,8 @@ def test_a_study_file_of_forecasts_says_what_was_clipped(tmp_path: Path) -> None
         },
         "algorithms": [{"name": "follow_the_leader"}],
     }
-    config = from_table(table)
-    assert from_table(to_table(config)) == config
+    config = study_from_table(table)
+    assert study_from_table(study_table(config)) == config
     study = hr.run(config.environment, {"a": hr.FollowTheLeader()}, seeds=1)
     note = "1 of 8 forecast errors is larger than 8 and counts as 8"
     assert study.data_notes() == [note]

@@ -21,7 +21,7 @@ from hedgerow.core.certificate import PUBLIC_PRESENCE, PUBLIC_SLEEP
 from hedgerow.core.environment import Feature
 from hedgerow.core.noise import SeededNoise
 from hedgerow.records.schema import read_record
-from hedgerow.studies.config import from_table, to_table
+from hedgerow.studies.config import study_from_table, study_table
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 from hedgerow_papers.agarwal2017.tree_hedge import TreeHedge
@@ -125,8 +125,8 @@ def test_a_study_file_declares_gaps(tmp_path: Path) -> None:
         "environment": {"name": "recorded", "path": str(tmp_path / "a.csv"), "missing": "absent"},
         "algorithms": [{"name": "phased_selection"}],
     }
-    config = from_table(table)
-    assert from_table(to_table(config)) == config
+    config = study_from_table(table)
+    assert study_from_table(study_table(config)) == config
     [entry] = config.algorithms
     public = config.build(entry).certificate.public
     assert {PUBLIC_PRESENCE, PUBLIC_SLEEP} <= public.assumes

@@ -41,7 +41,7 @@ from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.environments.wrappers.visits import Visits
 from hedgerow.evaluation.recorder import Recorder, RunResult
-from hedgerow.studies.config import Entry, StudyConfig, from_table
+from hedgerow.studies.config import Entry, StudyConfig, study_from_table
 from hedgerow.studies.run import run_study
 from hedgerow_papers.asi2023.proven_doubling import ProvenDoubling
 from support.played import plays_of
@@ -504,7 +504,7 @@ def test_masks_in_a_study_file() -> None:
             {"name": "uniform", "environment": {"of": {"of": {"clients": 1}}}},
         ],
     }
-    config = from_table(table)
+    config = study_from_table(table)
     bernoulli = Bernoulli(clients=2, experts=3, horizon=20)
     assert config.environment == Absent(rate=0.5, of=Sleeping(of=bernoulli))
     assert config.algorithms[1].environment == Absent(
@@ -531,7 +531,7 @@ def test_masks_in_a_study_file() -> None:
         ),
     ):
         with pytest.raises(InvalidValue, match=message):
-            from_table({**table, "environment": path})
+            study_from_table({**table, "environment": path})
 
 
 def test_what_differs_inside_names_a_stream() -> None:

@@ -21,7 +21,7 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.cli.tables import comparators
+from hedgerow.cli.tables import comparators_table
 from hedgerow.core.block import Block, check
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.setting import Setting
@@ -250,7 +250,7 @@ def test_algorithms_with_streams_of_their_own_have_comparators_beside_them() -> 
     game = RecordedArray(losses, missing="absent")
     entries = (Entry("leader", FollowTheLeader()), Entry("hedge", Hedge()))
     study = run_study(StudyConfig("x", game, entries, 2), workers=1)
-    table = comparators(study)
+    table = comparators_table(study)
     assert table is not None
     console = Console(width=120, file=StringIO())
     console.print(table)

@@ -23,11 +23,11 @@ from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records import provenance
 from hedgerow.records.build import guarantee_record
-from hedgerow.records.provenance import hash_of, secure_noise, versions
-from hedgerow.records.schema import FILE, AlgorithmRecord, RunRecord, read_record, to_json
+from hedgerow.records.provenance import hash_of, library_versions, secure_noise
+from hedgerow.records.schema import FILE, AlgorithmRecord, RunRecord, read_record, record_to_json
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
-from hedgerow.studies.storage.folder import record_of
+from hedgerow.studies.storage.folder import study_record
 from hedgerow.studies.study import Study
 
 
@@ -45,7 +45,7 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def record(study: Study) -> RunRecord:
-    return record_of(study, Path("results"))
+    return study_record(study, Path("results"))
 
 
 def _guarantee(curve: Any, **more: Any) -> Guarantee:
@@ -64,7 +64,7 @@ def test_a_guarantee_as_plain_values(record: RunRecord) -> None:
         None,
     )
     assert made.assumes == {"IDEAL_REALS": IDEAL_REALS.meaning}
-    json.dumps(to_json(replace(record.algorithms[0], guarantees=[made])), allow_nan=False)
+    json.dumps(record_to_json(replace(record.algorithms[0], guarantees=[made])), allow_nan=False)
 
 
 @pytest.mark.parametrize("curve", [NoGuarantee("raw data"), PureDP(np.inf)])
@@ -72,7 +72,7 @@ def test_no_finite_epsilon_is_null_with_a_reason(record: RunRecord, curve: Any) 
     made = guarantee_record(_guarantee(curve))
     assert made.curve is None
     assert made.reason
-    json.dumps(to_json(replace(record.algorithms[0], guarantees=[made])), allow_nan=False)
+    json.dumps(record_to_json(replace(record.algorithms[0], guarantees=[made])), allow_nan=False)
 
 
 def test_only_secure_noise_takes_the_stamp_away(record: RunRecord) -> None:
@@ -106,23 +106,23 @@ def test_versions_list_every_library_that_results_depend_on(
     monkeypatch.setattr(registry, "_libraries", [])
     monkeypatch.setattr(registry, "_loaded", [])
     monkeypatch.setattr(provenance, "OPTIONAL", ("no_such_library",))
-    assert not {"jax", "no_such_library", "pytest"} & set(versions())
+    assert not {"jax", "no_such_library", "pytest"} & set(library_versions())
     monkeypatch.setattr(provenance, "OPTIONAL", ("hypothesis",))  # installed, imported or not
-    before = versions()
+    before = library_versions()
     assert {"python", "hedgerow", "numpy", "scipy", "hypothesis"} <= set(before)
     plugin = tmp_path / "mine.py"
     plugin.write_text(
         "from hedgerow.core.registry import depends_on\ndepends_on('pytest', 'numpy')\n"
     )
     registry.load_plugin(str(plugin))
-    after = versions()
+    after = library_versions()
     assert list(after) == [*before, "pytest"]
     assert after["pytest"] == pytest.__version__
     assert {name: after[name] for name in before} == before
 
 
 def test_a_record_survives_its_file(record: RunRecord, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(json.dumps(to_json(record), allow_nan=False))
+    (tmp_path / FILE).write_text(json.dumps(record_to_json(record), allow_nan=False))
     assert read_record(tmp_path) == record
 
 
@@ -132,7 +132,7 @@ def test_a_record_survives_its_file(record: RunRecord, tmp_path: Path) -> None:
 def test_records_of_other_versions_are_refused_by_name(
     record: RunRecord, tmp_path: Path, version: str | None
 ) -> None:
-    (tmp_path / FILE).write_text(json.dumps({**to_json(record), "format": version}))
+    (tmp_path / FILE).write_text(json.dumps({**record_to_json(record), "format": version}))
     with pytest.raises(
         InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 5'"
     ):

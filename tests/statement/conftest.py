@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hedgerow.records.schema import RunRecord, read_record
-from hedgerow.statement.files import rendered
-from hedgerow.statement.statement import Details, Statement, chosen
-from hedgerow.studies.config import load
+from hedgerow.statement.files import rendered_statement
+from hedgerow.statement.statement import Details, Statement, algorithms_to_state
+from hedgerow.studies.config import load_study
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import write_study
 from support import command
@@ -23,7 +23,7 @@ from support.statements import STUDY, TODAY
 def _run(folder: Path, study: str, final: Path) -> Path:
     folder.mkdir()
     (folder.parent / "study.toml").write_text(study)
-    write_study(run_study(load(folder.parent / "study.toml"), workers=1), folder, final)
+    write_study(run_study(load_study(folder.parent / "study.toml"), workers=1), folder, final)
     return folder
 
 
@@ -48,7 +48,7 @@ def record(run: Path) -> RunRecord:
 @pytest.fixture(scope="session")
 def stated(record: RunRecord) -> Callable[..., Statement]:
     def make(label: str, details: Details | None = None) -> Statement:
-        (algorithm,) = chosen(record, label)
+        (algorithm,) = algorithms_to_state(record, label)
         return Statement(record, algorithm, details or Details(), None, TODAY)
 
     return make
@@ -57,7 +57,7 @@ def stated(record: RunRecord) -> Callable[..., Statement]:
 @pytest.fixture(scope="session")
 def pages(stated: Callable[..., Statement]) -> Callable[[str], dict[str, str]]:
     """The files of a label's statement without details, by name; rendered once."""
-    return cache(lambda label: rendered(stated(label)))
+    return cache(lambda label: rendered_statement(stated(label)))
 
 
 @pytest.fixture

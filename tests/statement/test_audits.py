@@ -15,7 +15,7 @@ from hedgerow.audits.case import WHOLE
 from hedgerow.audits.cases.sparse_vector import cases
 from hedgerow.audits.registry import AUDITS
 from hedgerow.records.build import choices_of
-from hedgerow.statement.audit import Audit, AuditedCase, audit_now, difference
+from hedgerow.statement.audit import Audit, AuditedCase, audit_difference, audit_now
 from hedgerow.statement.words.attackers import audit_words
 from support.command import Command
 from support.statements import Stated, refused
@@ -146,4 +146,4 @@ def test_what_is_of_the_game_is_no_parameter_of_the_audit(
         audit = audit_now(algorithm, lambda _: None)
         assert audit is not None
         assert audited.pop() == SparseVector(epsilon=0.5)
-        assert difference(audit, algorithm) is None
+        assert audit_difference(audit, algorithm) is None

@@ -25,10 +25,10 @@ from hedgerow.privacy.curves import (
 )
 from hedgerow.records.build import curve_record
 from hedgerow.records.schema import Attack
-from hedgerow.statement.exposure import exposure, of_records, outline
-from hedgerow.statement.files import document, rendered
-from hedgerow.statement.picture import draw
-from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.exposure import exposure, exposure_outline, of_records
+from hedgerow.statement.files import rendered_statement, statement_document
+from hedgerow.statement.picture import draw_statement
+from hedgerow.statement.registry import registry_yaml
 from hedgerow.statement.statement import OPEN, Details
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.statement.words.phrases import is_loud, percent
@@ -57,14 +57,14 @@ def test_the_picture_never_understates_an_attack(stated: Stated, curve: PrivacyC
     if isinstance(curve, GaussianDP):
         assert above(record.attacks).min() < -0.1  # chords through some of its points would not do
     if isinstance(curve, PureDP | ApproximateDP):
-        grown = outline(record, None, 3)
+        grown = exposure_outline(record, None, 3)
         several = alarms
         for _ in range(3):
             several = 1 - trade_off(curve, several)
         assert np.interp(
             alarms, [a.false_alarms for a in grown], [a.detections for a in grown]
         ) == pytest.approx(several, abs=1e-9)
-    drawn = draw(with_curve(stated("pure"), curve)).axes[0].get_lines()[1].get_xydata()
+    drawn = draw_statement(with_curve(stated("pure"), curve)).axes[0].get_lines()[1].get_xydata()
     assert np.asarray(drawn) == pytest.approx(
         100 * np.array([(a.false_alarms, a.detections) for a in record.outline])
     )
@@ -153,7 +153,7 @@ def test_a_person_with_several_records_in_a_dartboard_gets_the_numbers_of_the_wh
         "with 5 records at most 71.4 and with 10 records at most 87.2 times in 100 "
         f"(records that one person may have: {OPEN})." in text
     )
-    page = rendered(statement)
+    page = rendered_statement(statement)
     for file in ("statement.md", "statement.html"):
         assert "87.2 %" in page[file]
     assert text.split(" A person with more")[1] in " ".join(
@@ -182,12 +182,12 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
     six = statement.of_records(6)
     assert six is not None
     assert six.epsilon == pytest.approx(3.0)
-    page = rendered(statement)["statement.md"]
+    page = rendered_statement(statement)["statement.md"]
     assert (
         "at most 3 records at one client: epsilon = 1.5, delta = 0 (per client); "
         "at up to 2 clients: epsilon = 3, delta = 0 (across clients)." in page
     )
-    assert document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
+    assert statement_document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
     text = plain_words(statement)[1]
     assert text.startswith(
         "A person may have 6 records (3 at each of 2 clients), each for one round: "
@@ -201,10 +201,10 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
         "A person with fewer records is protected more: "
         f"with 1 record at most 62.3 and with 3 records at most {fewer} times in 100." in text
     )
-    labels = [line.get_label() for line in draw(statement).axes[0].get_lines()]
+    labels = [line.get_label() for line in draw_statement(statement).axes[0].get_lines()]
     assert "the same, 6 records\nepsilon = 3, delta = 0" in labels
-    assert "for one loss vector" in to_yaml(statement)
-    assert "at up to 2 clients: epsilon = 3" in to_yaml(statement)
+    assert "for one loss vector" in registry_yaml(statement)
+    assert "at up to 2 clients: epsilon = 3" in registry_yaml(statement)
     assert [line.split(" | ")[0] for line in page.splitlines() if " records | " in line] == [
         "| 3 records",
         "| 6 records",
@@ -221,7 +221,7 @@ def test_a_person_with_too_many_records_is_a_warning(stated: Stated) -> None:
     )
     assert "the guess may be right over 99.9 times in 100" in text
     assert is_loud(text)
-    files = rendered(statement)
+    files = rendered_statement(statement)
     assert f'<p class="loud">{text[:40]}' in files["statement.html"]
     assert "| 40 records | 20 | > 99.9 % |" in files["statement.md"]
     assert "100 %" not in files["statement.md"]
@@ -237,8 +237,8 @@ def test_how_often_one_person_may_be_there_needs_both_numbers(stated: Stated) ->
         "each for one round: epsilon = 1.5"
     )
     assert half.most is None
-    assert document(half)["person"]["across_sites"] is None
-    assert f"clients one person may be at: {OPEN}" in rendered(half)["statement.md"]
+    assert statement_document(half)["person"]["across_sites"] is None
+    assert f"clients one person may be at: {OPEN}" in rendered_statement(half)["statement.md"]
     alone = replace(
         half, algorithm=replace(half.algorithm, setting={**half.algorithm.setting, "clients": 1})
     )

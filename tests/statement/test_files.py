@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from hedgerow.records.schema import read_record
-from hedgerow.statement.files import KEPT, write
-from hedgerow.statement.statement import folder_names
+from hedgerow.statement.files import KEPT, write_statements
+from hedgerow.statement.statement import statement_folder_names
 from hedgerow.studies.storage.digest import write_digest
 from support.command import Command
 from support.statements import EXAMPLE
@@ -28,7 +28,7 @@ from support.statements import EXAMPLE
 def test_nothing_half_written(tmp_path: Path) -> None:
     out = tmp_path / "statements"
     with pytest.raises(TypeError):
-        write({"a": {"statement.md": 3}}, out)  # pyright: ignore[reportArgumentType]
+        write_statements({"a": {"statement.md": 3}}, out)  # pyright: ignore[reportArgumentType]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -38,7 +38,13 @@ def test_labels_become_folders(run: Path) -> None:
     renamed = replace(
         found, algorithms=[replace(found.algorithms[0], label=label) for label in labels]
     )
-    assert list(folder_names(renamed).values()) == ["a-b", "a-b-2", "x", "a-b-3", "algorithm"]
+    assert list(statement_folder_names(renamed).values()) == [
+        "a-b",
+        "a-b-2",
+        "x",
+        "a-b-3",
+        "algorithm",
+    ]
 
 
 def test_one_statement_for_every_algorithm(made: Command, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ from hedgerow.privacy.curves import (
     trade_off,
 )
 from hedgerow.records.build import algorithm_record, curve_of, curve_record
-from hedgerow.records.schema import FILE, read_record, to_json
+from hedgerow.records.schema import FILE, read_record, record_to_json
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
-from hedgerow.statement.files import rendered
+from hedgerow.statement.files import rendered_statement
 from hedgerow.statement.statement import Details
 from hedgerow.statement.words.conditions import horizon_words, recorded_words
 from hedgerow.statement.words.phrases import percent
@@ -44,7 +44,7 @@ TEXTS = ("statement.md", "statement.html", "registry.yaml", "statement.json")
 
 @cache
 def _files(name: str) -> dict[str, str]:
-    return rendered(stated_game(MADE[name]))
+    return rendered_statement(stated_game(MADE[name]))
 
 
 def _page(name: str) -> str:
@@ -191,7 +191,7 @@ def test_the_table_of_separate_records_is_that_of_the_whole_curve(records: int, 
     found = [percent(1 - float(trade_off(whole, alarms))) for alarms in SHOWN_ALARMS]
     bet = percent((1 + whole.delta(0.0)) / 2)
     row = f"| {records} records | {rounded_up(whole.stated()[0], 3)} | 1e-6 | {bet} % |"
-    page = rendered(statement)["statement.md"]
+    page = rendered_statement(statement)["statement.md"]
     assert f"{row} {' | '.join(f'{share} %' for share in found)} |" in page
     together = f"with {records} records at most {bet}"
     assert together in page
@@ -200,7 +200,9 @@ def test_the_table_of_separate_records_is_that_of_the_whole_curve(records: int, 
     assert alone.epsilon > point.epsilon
     assert (
         "sqrt(k)"
-        not in rendered(stated_game(replace(MADE["population"], separate=False)))["statement.md"]
+        not in rendered_statement(stated_game(replace(MADE["population"], separate=False)))[
+            "statement.md"
+        ]
     )
 
 
@@ -244,7 +246,7 @@ def test_a_curve_that_is_not_read_back_costs_what_a_group_costs() -> None:
 def test_a_record_survives_its_file(tmp_path: Path) -> None:
     for made in MADE.values():
         run = stated_game(made).run
-        (tmp_path / FILE).write_text(json.dumps(to_json(run), allow_nan=False))
+        (tmp_path / FILE).write_text(json.dumps(record_to_json(run), allow_nan=False))
         assert read_record(tmp_path) == run
 
 
@@ -254,7 +256,7 @@ def test_a_game_without_a_last_round_is_never_over() -> None:
     assert recorded_words(played[0]) == "recorded on 2026-11-16, before the first round"
     assert recorded_words(played[1]) == "recorded on 2026-11-16, after round 7"
     many = stated_game(MADE["silo"], Details(records_per_client=10**6, clients_per_person=5))
-    assert "A person may have 5000000 records" in rendered(many)["statement.md"]
+    assert "A person may have 5000000 records" in rendered_statement(many)["statement.md"]
     for text in ("game is over", "None", "up to the horizon"):
         assert text not in _page("silo")
     limited = [replace(g, horizon=60) for g in statement.algorithm.guarantees]
@@ -269,7 +271,7 @@ def test_persons_beyond_the_unit_are_refused() -> None:
         stated_game(wide, Details(records_per_client=2, clients_per_person=2))
     with pytest.raises(InvalidValue, match="Expected clients_per_person=2 to be covered"):
         stated_game(narrow, Details(records_per_client=1, clients_per_person=2))
-    page = rendered(stated_game(narrow))["statement.md"]
+    page = rendered_statement(stated_game(narrow))["statement.md"]
     assert "A person with more records, or at several clients, is not covered." in page
 
 

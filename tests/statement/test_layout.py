@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.statement.files import rendered
+from hedgerow.statement.files import rendered_statement
 from hedgerow.statement.page import escaped, marked
 from hedgerow.statement.statement import Details, Statement, read_details
 from support.certificates import MADE
@@ -58,7 +58,7 @@ def test_no_backtick_is_printed(pages: Pages, label: str) -> None:
 
 def test_an_algorithm_that_is_not_audited_names_the_command(stated: Stated) -> None:
     statement = stated("pure")
-    page = rendered(statement)["statement.html"]
+    page = rendered_statement(statement)["statement.html"]
     command = f"hedgerow statement {statement.run.run} --audit"
     assert f"not audited. To attack the algorithm and state the result: <code>{command}" in page
 
@@ -147,7 +147,7 @@ def _checked(pages: dict[str, str], tmp_path: Path) -> dict[str, list[str]]:
 
 @pytest.mark.long
 def test_nothing_overflows_on_paper_or_on_a_telephone(stated: Stated, tmp_path: Path) -> None:
-    pages = {name: rendered(s)["statement.html"] for name, s in _statements(stated)}
+    pages = {name: rendered_statement(s)["statement.html"] for name, s in _statements(stated)}
     assert len(pages) > 15
     found = _checked(pages, tmp_path)
     assert len(found) == len(WIDTHS) * len(pages)

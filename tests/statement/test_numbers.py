@@ -20,8 +20,8 @@ from hedgerow.privacy.curves import (
     trade_off,
 )
 from hedgerow.records.build import curve_record
-from hedgerow.statement.files import rendered
-from hedgerow.statement.registry import record
+from hedgerow.statement.files import rendered_statement
+from hedgerow.statement.registry import registry_record
 from hedgerow.statement.words.conditions import collusion_words
 from support.statements import SETTING, SPECS, Pages, Stated, with_curve
 
@@ -89,8 +89,8 @@ def test_a_budget_that_is_not_spent_is_printed_with_what_is_needed(stated: State
     spent, little = stated("pure"), with_curve(stated("pure"), PureDP(0.1006))
     asked = little.algorithm.choices["epsilon"]
     text = f"asked for at most epsilon = {asked:g}; this choice needs 0.1006."
-    assert text in rendered(little)["statement.md"]
-    assert "this choice needs" not in rendered(spent)["statement.md"]
+    assert text in rendered_statement(little)["statement.md"]
+    assert "this choice needs" not in rendered_statement(spent)["statement.md"]
 
 
 def test_a_chosen_parameter_is_not_printed_as_derived(stated: Stated) -> None:
@@ -100,7 +100,7 @@ def test_a_chosen_parameter_is_not_printed_as_derived(stated: Stated) -> None:
         choices={**statement.algorithm.choices, "draws": 5},
         parameters={"draws": 5, "rate": 0.25},
     )
-    page = rendered(replace(statement, algorithm=both))["statement.md"]
+    page = rendered_statement(replace(statement, algorithm=both))["statement.md"]
     assert page.count("draws = 5") == 1
     assert "Derived: rate = 0.25" in page
 
@@ -118,10 +118,10 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
     stated: Stated, curve: PrivacyCurve, variant: str, rho: float | None
 ) -> None:
     statement = with_curve(stated("pure"), curve)
-    registered = record(statement)["deployment"]
+    registered = registry_record(statement)["deployment"]
     assert registered["dp_variant"]["variant_name"] == variant
     assert registered["privacy_loss"]["privacy_parameters"].get("rho") == rho
-    page = rendered(statement)["statement.md"]
+    page = rendered_statement(statement)["statement.md"]
     assert curve.words() in page
     assert (
         f"epsilon = {rounded_up(curve.stated()[0])}, delta = {rounded_up(curve.stated()[1])}"
@@ -132,14 +132,18 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
 def test_a_conversion_that_says_nothing_is_left_out_and_one_other_client_is_one(
     stated: Stated,
 ) -> None:
-    page = rendered(with_curve(stated("pure"), LaplaceDP(1.0)))["statement.md"]
+    page = rendered_statement(with_curve(stated("pure"), LaplaceDP(1.0)))["statement.md"]
     assert "epsilon = 1, delta = 0 (Laplace)" in page
     assert "converted" not in page
     assert "Bounded range:" not in page
     assert (
-        "Bounded range:" in rendered(with_curve(stated("pure"), BoundedRange(1.0)))["statement.md"]
+        "Bounded range:"
+        in rendered_statement(with_curve(stated("pure"), BoundedRange(1.0)))["statement.md"]
     )
-    assert "converted" in rendered(with_curve(stated("pure"), GaussianDP(0.5)))["statement.md"]
+    assert (
+        "converted"
+        in rendered_statement(with_curve(stated("pure"), GaussianDP(0.5)))["statement.md"]
+    )
     statement = stated("pure")
     pair = [replace(g, colluding=1) for g in statement.algorithm.guarantees]
     text = collusion_words(
@@ -158,11 +162,11 @@ def test_the_largest_epsilon_and_the_largest_delta_are_quoted_together(stated: S
         *(replace(g, curve=curve) for g, curve in zip((peer, public), curves, strict=True)),
     ]
     changed = replace(statement, algorithm=replace(statement.algorithm, guarantees=mixed))
-    assert record(changed)["deployment"]["privacy_loss"]["privacy_parameters"] == {
+    assert registry_record(changed)["deployment"]["privacy_loss"]["privacy_parameters"] == {
         "epsilon": 2.0,
         "delta": 1e-3,
     }
     assert (
         "with a second one like this the sum is epsilon = 4, delta = 0.002."
-        in rendered(changed)["statement.md"]
+        in rendered_statement(changed)["statement.md"]
     )

@@ -16,8 +16,8 @@ from hedgerow.core.rounding import rounded_up
 from hedgerow.core.units import Client
 from hedgerow.records.build import unit_record
 from hedgerow.records.schema import STAMP
-from hedgerow.statement.files import document, rendered
-from hedgerow.statement.picture import draw
+from hedgerow.statement.files import rendered_statement, statement_document
+from hedgerow.statement.picture import draw_statement
 from hedgerow.statement.statement import Details, read_details
 from support.command import Command
 from support.statements import EXAMPLE, TODAY, Pages, Stated
@@ -56,7 +56,7 @@ def test_a_published_calibration_states_claim_and_truth_side_by_side(
     stated: Stated, pages: Pages
 ) -> None:
     statement = stated("published")
-    files = rendered(statement)
+    files = rendered_statement(statement)
     assert (
         "| observer | sees | claimed by the paper | proven here | proof |" in files["statement.md"]
     )
@@ -73,8 +73,8 @@ def test_a_published_calibration_states_claim_and_truth_side_by_side(
     )
     guarantees = [replace(g, claim_holds=False) for g in statement.algorithm.guarantees]
     refuted = replace(statement, algorithm=replace(statement.algorithm, guarantees=guarantees))
-    assert "**Published constants" in rendered(refuted)["statement.md"]
-    assert "THE CLAIM IS NOT SUPPORTED" in rendered(refuted)["statement.md"]
+    assert "**Published constants" in rendered_statement(refuted)["statement.md"]
+    assert "THE CLAIM IS NOT SUPPORTED" in rendered_statement(refuted)["statement.md"]
     assert "claimed" not in pages("pure")["statement.md"]
 
 
@@ -93,13 +93,13 @@ def test_observers_may_have_different_units(stated: Stated) -> None:
         statement,
         algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=whole), *others]),
     )
-    page = rendered(mixed)["statement.md"]
+    page = rendered_statement(mixed)["statement.md"]
     assert "Unit: one loss vector of one client in one round; all the data of one client." in page
     assert page.count("Neighbours: ") == 2
 
 
 def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -> None:
-    full = rendered(stated("pure", read_details(EXAMPLE, TODAY)))
+    full = rendered_statement(stated("pure", read_details(EXAMPLE, TODAY)))
     purpose = full["statement.md"].split("## For whom and for what")[1].split("##")[0]
     for text in (
         "Hospital network (example)",
@@ -130,7 +130,10 @@ def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -
 
 
 def test_another_name_does_not_hide_the_title_of_the_run(stated: Stated, pages: Pages) -> None:
-    assert "as 'Four ways'" in rendered(stated("pure", Details(name="Other")))["statement.md"]
+    assert (
+        "as 'Four ways'"
+        in rendered_statement(stated("pure", Details(name="Other")))["statement.md"]
+    )
     assert "as 'Four ways'" not in pages("pure")["statement.md"]
     assert "name" not in tomllib.loads(EXAMPLE.read_text())
 
@@ -154,7 +157,7 @@ def test_the_page_explains_its_words(stated: Stated, pages: Pages) -> None:
     registered = yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"][
         "privacy_parameters_details"
     ]
-    for point in document(stated("approximate"))["guarantees"][1]["curve"]["table"]:
+    for point in statement_document(stated("approximate"))["guarantees"][1]["curve"]["table"]:
         rounded = rounded_up(point["delta"], 3)
         assert f"| {rounded} |" in strip
         assert f"{rounded} at {rounded_up(point['epsilon'], 3)}" in registered
@@ -175,7 +178,7 @@ def test_nothing_is_printed_smaller_than_eight_points(stated: Stated, pages: Pag
     ]
     assert len(sizes) >= 4
     assert min(sizes) >= 8
-    figure = draw(stated("published"))
+    figure = draw_statement(stated("published"))
     assert all(float(text.get_fontsize()) >= 8 for text in figure.findobj(Text) if text.get_text())
     assert figure.get_size_inches()[0] * 25.4 <= 194  # it is not shrunk in print
     assert figure.get_size_inches()[1] * 25.4 <= 52
@@ -183,7 +186,7 @@ def test_nothing_is_printed_smaller_than_eight_points(stated: Stated, pages: Pag
 
 def test_everything_the_page_must_say(stated: Stated) -> None:
     statement = stated("pure", read_details(EXAMPLE, TODAY))
-    page = rendered(statement)["statement.md"]
+    page = rendered_statement(statement)["statement.md"]
     code = statement.run.code
     expected = (
         *(
@@ -227,7 +230,7 @@ def test_everything_the_page_must_say(stated: Stated) -> None:
 
 
 def test_the_page_to_print_needs_nothing_else(stated: Stated) -> None:
-    page = rendered(stated("pure", Details(name="<script>alert(1)</script> & more")))[
+    page = rendered_statement(stated("pure", Details(name="<script>alert(1)</script> & more")))[
         "statement.html"
     ]
     assert page.count("<svg") == 1
@@ -237,7 +240,7 @@ def test_the_page_to_print_needs_nothing_else(stated: Stated) -> None:
 
 
 def test_rendering_is_repeatable(stated: Stated, pages: Pages) -> None:
-    assert pages("approximate") == rendered(stated("approximate"))
+    assert pages("approximate") == rendered_statement(stated("approximate"))
 
 
 def test_a_game_with_absent_clients_says_that_presence_shows(

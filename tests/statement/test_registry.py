@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.registry import registry_yaml
 from hedgerow.statement.statement import OPEN, read_details
 from support.statements import EXAMPLE, TODAY, Stated
 
@@ -61,7 +61,7 @@ SCHEMA: dict[str, dict[str, Any]] = {
 def test_the_registry_record_has_every_field(
     stated: Stated, label: str, details: Path | None
 ) -> None:
-    registered = yaml.safe_load(to_yaml(stated(label, read_details(details, TODAY))))
+    registered = yaml.safe_load(registry_yaml(stated(label, read_details(details, TODAY))))
     assert set(registered) == {"url_slug", "status", "tier", "deployment"}
     deployment = registered["deployment"]
     assert list(deployment) == list(SCHEMA)

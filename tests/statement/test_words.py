@@ -14,7 +14,7 @@ from hedgerow.contracts.neighbours import SEEDED, replays
 from hedgerow.core.units import Client, Event, Person
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.records.build import algorithm_record, unit_record
-from hedgerow.statement.files import rendered
+from hedgerow.statement.files import rendered_statement
 from hedgerow.statement.statement import OPEN
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.statement.words.conditions import composition_words
@@ -38,7 +38,7 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Stated) -> None:
     assert "right at most 75 times in 100, instead of 50" in text
     assert "A person with more records is protected less: with 2 records at most 83.4," in text
     assert OPEN in text
-    page = rendered(three)["statement.md"]
+    page = rendered_statement(three)["statement.md"]
     assert "| 1 record | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
     assert "| 2 records | 2.2 | 83.4 % | 9 % | 45 % | 76.7 % |" in page
     assert "close to no protection" not in text

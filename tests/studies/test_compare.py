@@ -18,12 +18,17 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.studies.compare import compare_runs, difference, paired, unpaired
-from hedgerow.studies.config import from_table, load
+from hedgerow.studies.compare import (
+    compare_runs,
+    paired_difference,
+    regret_difference,
+    unpaired_difference,
+)
+from hedgerow.studies.config import load_study, study_from_table
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.finished import FinishedRun, read_run
 from hedgerow.studies.storage.folder import write_study
-from hedgerow.studies.storage.identity import ADAPTIVE, fingerprint
+from hedgerow.studies.storage.identity import ADAPTIVE, losses_fingerprint
 from support.command import STUDY, Command
 
 Make = Callable[..., Path]
@@ -39,7 +44,9 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
         folder = place / ("run-" + "-".join(settings).replace("/", "_"))
         if not folder.exists():
             folder.mkdir()
-            write_study(run_study(load(place / "study.toml", settings), workers=1), folder, folder)
+            write_study(
+                run_study(load_study(place / "study.toml", settings), workers=1), folder, folder
+            )
         return folder
 
     return made
@@ -51,12 +58,12 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 def test_intervals_are_those_of_scipy() -> None:
     draw = np.random.default_rng(3)
     one, other = draw.normal(5, 1, 12), draw.normal(7, 3, 12)
-    matched = paired(one.tolist(), other.tolist())
+    matched = paired_difference(one.tolist(), other.tolist())
     low, high = stats.ttest_rel(other, one).confidence_interval()
     assert (matched.mean - matched.half_width, matched.mean + matched.half_width) == pytest.approx(
         (low, high)
     )
-    apart = unpaired(one.tolist(), other[:7].tolist())
+    apart = unpaired_difference(one.tolist(), other[:7].tolist())
     low, high = stats.ttest_ind(other[:7], one, equal_var=False).confidence_interval()
     assert (apart.mean - apart.half_width, apart.mean + apart.half_width) == pytest.approx(
         (low, high)
@@ -66,10 +73,10 @@ def test_intervals_are_those_of_scipy() -> None:
 
 
 def test_degenerate_intervals() -> None:
-    assert unpaired([1.0, 1.0], [3.0, 3.0]).half_width == 0
-    assert np.isnan(unpaired([1.0], [3.0, 4.0]).half_width)
-    assert paired([0.0, 0.0], [1.0, 2.0]).ratio is None
-    assert paired([-1.0, -2.0], [1.0, 2.0]).ratio is None
+    assert unpaired_difference([1.0, 1.0], [3.0, 3.0]).half_width == 0
+    assert np.isnan(unpaired_difference([1.0], [3.0, 4.0]).half_width)
+    assert paired_difference([0.0, 0.0], [1.0, 2.0]).ratio is None
+    assert paired_difference([-1.0, -2.0], [1.0, 2.0]).ratio is None
 
 
 def test_pairing_finds_what_independence_hides() -> None:
@@ -77,7 +84,10 @@ def test_pairing_finds_what_independence_hides() -> None:
     draw = np.random.default_rng(4)
     hardness = draw.normal(100, 30, 20)
     one, other = hardness + draw.normal(0, 1, 20), hardness - 2 + draw.normal(0, 1, 20)
-    close, wide = paired(one.tolist(), other.tolist()), unpaired(one.tolist(), other.tolist())
+    close, wide = (
+        paired_difference(one.tolist(), other.tolist()),
+        unpaired_difference(one.tolist(), other.tolist()),
+    )
     assert close.mean + close.half_width < 0 < wide.mean + wide.half_width
 
 
@@ -119,7 +129,7 @@ def test_other_environments_are_not_paired(make: Make) -> None:
     }
     assert _methods(one, make("first_seed=5")) == {"private": "Welch", "hedge": "Welch"}
     adaptive = make("environment.name=play_chasing")
-    assert difference(read_run(adaptive), read_run(adaptive), "hedge").method == "Welch"
+    assert regret_difference(read_run(adaptive), read_run(adaptive), "hedge").method == "Welch"
 
 
 def test_equal_words_with_other_losses_are_not_paired(make: Make, tmp_path: Path) -> None:
@@ -146,10 +156,10 @@ def test_fingerprints_follow_the_losses() -> None:
         Realizable(clients=2, experts=3, horizon=4, mean=0.25),
         Bernoulli(clients=2, experts=3, horizon=4),
     ]
-    prints = [fingerprint(environment) for environment in environments]
+    prints = [losses_fingerprint(environment) for environment in environments]
     assert len(set(prints)) == len(prints)
-    assert prints == [fingerprint(environment) for environment in environments]
-    assert fingerprint(PlayChasing(clients=2, experts=3, horizon=4)) == ADAPTIVE
+    assert prints == [losses_fingerprint(environment) for environment in environments]
+    assert losses_fingerprint(PlayChasing(clients=2, experts=3, horizon=4)) == ADAPTIVE
 
 
 # what differs
@@ -192,7 +202,7 @@ def test_no_common_label_and_no_common_environment(make: Make) -> None:
 def test_a_run_reads_back(make: Make, tmp_path: Path) -> None:
     run = read_run(make())
     assert isinstance(run, FinishedRun)
-    assert from_table(run.config) == load(make().parent / "study.toml")
+    assert study_from_table(run.config) == load_study(make().parent / "study.toml")
     assert {label: len(found) for label, found in run.regrets.items()} == {"private": 6, "hedge": 6}
 
 

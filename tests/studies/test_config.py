@@ -21,7 +21,7 @@ from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.records.build import choices_of
 from hedgerow.records.plain import typed
-from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
+from hedgerow.studies.config import Entry, StudyConfig, load_study, study_from_table, study_table
 from hedgerow.studies.run import run_study
 from support.keys import NOBODY
 
@@ -45,7 +45,7 @@ environment = { clients = 1 }
 
 def _load(tmp_path: Path, text: str = GOOD, *settings: str, seed: int | None = None) -> StudyConfig:
     (tmp_path / "study.toml").write_text(text)
-    return load(tmp_path / "study.toml", settings, seed)
+    return load_study(tmp_path / "study.toml", settings, seed)
 
 
 def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
@@ -144,15 +144,15 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
             GOOD.split("[[algorithms]]", maxsplit=1)[0] + "[algorithms.dart]\nname = 'uniform'\n",
         )
     with pytest.raises(InvalidValue, match="There is no TOML file at"):
-        load(tmp_path / "absent.toml")
+        load_study(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidValue, match="Cannot read"):
-        load(tmp_path / "binary.toml")
+        load_study(tmp_path / "binary.toml")
 
 
 def test_a_required_value_that_is_missing_is_named() -> None:
     with pytest.raises(InvalidValue, match=r"environment\.path is missing\. Give it a value\."):
-        from_table({"environment": {"name": "recorded"}, "algorithms": [{"name": "hedge"}]})
+        study_from_table({"environment": {"name": "recorded"}, "algorithms": [{"name": "hedge"}]})
 
 
 def test_a_longer_interval_than_the_horizon_is_refused_when_built(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_bad_settings_are_refused(tmp_path: Path, setting: str, message: str) ->
 
 
 def _through_toml(config: StudyConfig) -> StudyConfig:
-    return from_table(tomllib.loads(tomli_w.dumps(to_table(config))))
+    return study_from_table(tomllib.loads(tomli_w.dumps(study_table(config))))
 
 
 @pytest.mark.parametrize("name", list(ENVIRONMENTS))
@@ -291,11 +291,11 @@ environment = { name = "halving" }
 name = "sparse_vector"
 plan = { switches = 3, draw = "exponential" }
 """
-    config = from_table(tomllib.loads(text))
+    config = study_from_table(tomllib.loads(text))
     (entry,) = config.algorithms
     assert entry.algorithm == SparseVector(plan=Plan(switches=3, draw="exponential"))
-    assert to_table(config)["algorithms"][0]["plan"] == {"switches": 3, "draw": "exponential"}
-    assert from_table(to_table(config)) == config
+    assert study_table(config)["algorithms"][0]["plan"] == {"switches": 3, "draw": "exponential"}
+    assert study_from_table(study_table(config)) == config
     assert typed(SparseVector, choices_of(entry.algorithm), "x") == entry.algorithm
     assert "plan" not in choices_of(SparseVector())
     for plan, message in (
@@ -306,7 +306,7 @@ plan = { switches = 3, draw = "exponential" }
         table = tomllib.loads(text)
         table["algorithms"][0]["plan"] = plan
         with pytest.raises(InvalidValue, match=message):
-            from_table(table)
+            study_from_table(table)
 
 
 def test_a_manifest_carries_a_plan() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.studies.study import budget_notes, notes
+from hedgerow.studies.study import budget_notes, study_notes
 from hedgerow_papers.gao2024.fed_svt import FedSVT
 
 
@@ -71,7 +71,7 @@ def test_sleeping_experts_are_named_where_a_bound_does_not_cover_them() -> None:
     losses = np.random.default_rng(0).random((30, 2, 3))
     losses[3, 1, 2] = np.nan
     game = hr.RecordedArray(losses, missing="absent")
-    (note,) = notes(hr.PhasedSelection().build(game.setting).in_game(game.traits), game)
+    (note,) = study_notes(hr.PhasedSelection().build(game.setting).in_game(game.traits), game)
     assert "this environment has experts that sleep, for which nothing is proven" in note
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
-from hedgerow.studies.config import load
+from hedgerow.studies.config import load_study
 from hedgerow.studies.storage.folder import write_study
 from hedgerow.studies.study import Study
 from support.command import Command
@@ -52,7 +52,7 @@ def test_paths_are_relative_to_the_study_file(
     hedgerow: Command, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "losses.csv").write_text("another file in the current folder")
-    config = load(Path("project/study.toml"))
+    config = load_study(Path("project/study.toml"))
     assert config.environment == hr.Recorded(str(project / "losses.csv"))
     assert str(project / "data" / "more.csv") in repr(config.algorithms[1].environment)
     answer = hedgerow("run", "project/study.toml", "--out", "results")

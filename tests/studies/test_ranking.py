@@ -21,7 +21,7 @@ from hedgerow.studies.choose.break_even import allowed, break_even
 from hedgerow.studies.choose.candidates import Candidate
 from hedgerow.studies.choose.ranking import ANYWAY, LOOKED, REACTING, Ranking, unavoidable
 from hedgerow.studies.choose.ratios import ALL, as_ratios
-from hedgerow.studies.config import Entry, StudyConfig, load
+from hedgerow.studies.config import Entry, StudyConfig, load_study
 from hedgerow.studies.run import run_study
 from support.command import Command
 from support.paths import EXAMPLES
@@ -112,7 +112,7 @@ def test_from_how_many_clients_on_sharing_pays(law: Ranking, delta: float) -> No
 def test_losses_that_react_are_played_by_several_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every client uses up columns: there are experts enough, and the least regret is not 0."""
     short = {"consensus_columns": hr.ConsensusColumns(experts=8, horizon=3)}
-    monkeypatch.setattr("hedgerow.studies.choose.ranking.streams", lambda: short)
+    monkeypatch.setattr("hedgerow.studies.choose.ranking.chooser_streams", lambda: short)
     ranking = hr.choose("reacting", clients=2, epsilon=1.0, seeds=1)
     assert ranking.setting == hr.Setting(2, 14, 3)
     assert ranking.least == max(hidden_expert_regret(ranking.setting, 1.0), coin_regret(14, 3)) > 0
@@ -258,7 +258,7 @@ def _correlation(one: list[float], other: list[float]) -> float:
 
 def test_the_default_ranks_like_real_data() -> None:
     """On twelve stations the typical streams rank the algorithms better than the worst ones do."""
-    study = load(EXAMPLES / "stations.toml")
+    study = load_study(EXAMPLES / "stations.toml")
     found = hr.choose(study.environment, seeds=8)
     measured = {row.label: row.expected.mean for row in found.private}
     guessed = hr.choose(clients=12, experts=5, horizon=120, seeds=4).private
@@ -285,7 +285,7 @@ def test_a_recommendation_is_one_line_and_fits_the_data(hedgerow: Command) -> No
     points = " ".join(hedgerow("choose", str(EXAMPLES / "points.toml"), "--seeds", "1").out.split())
     assert "Take limited_updates" in points
     assert "every 50 rounds (not private)" in points
-    study = load(EXAMPLES / "stations.toml")
+    study = load_study(EXAMPLES / "stations.toml")
     local = hr.choose(study.environment, entries=study.algorithms, trust="local", seeds=1)
     assert local.left_out["private"] == "it needs trust central."
 

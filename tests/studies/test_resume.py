@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 from hedgerow.studies import run as study_module
-from hedgerow.studies.config import load
+from hedgerow.studies.config import load_study
 from hedgerow.studies.run import run_together
-from hedgerow.studies.storage.identity import identity
+from hedgerow.studies.storage.identity import studies_identity
 from hedgerow.studies.storage.unfinished import RECORD, ResultStore, new_run
 from support.command import Command
 from support.played import run_one
@@ -255,8 +255,8 @@ def test_an_explicit_folder_is_never_begun_twice(
 
 
 def test_a_running_run_is_left_alone(hedgerow: Command, tmp_path: Path) -> None:
-    config = load(tmp_path / "study.toml")
-    with new_run(Path("results"), "study", identity({"study": config})) as run:
+    config = load_study(tmp_path / "study.toml")
+    with new_run(Path("results"), "study", studies_identity({"study": config})) as run:
         for arguments in (
             ("--out", "results"),
             ("--resume", "--out", "results"),
@@ -391,7 +391,7 @@ def test_options_that_a_folder_already_has_are_refused(hedgerow: Command) -> Non
 
 def test_a_stored_result_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY.replace("gated", "bernoulli"))
-    config = load(tmp_path / "study.toml")
+    config = load_study(tmp_path / "study.toml")
     store = ResultStore(tmp_path)
     for index, entry in enumerate(config.algorithms):
         pair = run_one(config.build(entry), config.environment, entry.label, 3, keep=True)

@@ -24,7 +24,7 @@ from hedgerow.core.registry import load_plugin
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.studies import run as study_module
-from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
+from hedgerow.studies.config import Entry, StudyConfig, load_study, study_from_table, study_table
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage import folder as folder_module
 from hedgerow.studies.storage.folder import fresh_folder
@@ -116,8 +116,8 @@ def test_a_plugin_brings_algorithms_and_environments_also_to_workers(tmp_path: P
     for _ in range(2):  # loading again is harmless
         load_plugin(str(tmp_path / "mine.py"))
     (tmp_path / "study.toml").write_text(STUDY)
-    config = load(tmp_path / "study.toml")
-    assert from_table(to_table(config)) == config
+    config = load_study(tmp_path / "study.toml")
+    assert study_from_table(study_table(config)) == config
     _assert_same(run_study(config, workers=1), run_study(config, workers=2))
 
 

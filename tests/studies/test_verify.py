@@ -22,9 +22,9 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.plain import first_difference
-from hedgerow.records.schema import STAMP, AlgorithmRecord, read_record, to_json
+from hedgerow.records.schema import STAMP, AlgorithmRecord, read_record, record_to_json
 from hedgerow.studies import rebuild
-from hedgerow.studies.config import load
+from hedgerow.studies.config import load_study
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.toml").write_text(STUDY)
     (folder / "results").mkdir()
     write_study(
-        run_study(load(folder / "study.toml"), workers=1), folder / "results", Path("results")
+        run_study(load_study(folder / "study.toml"), workers=1), folder / "results", Path("results")
     )
     return folder / "results"
 
@@ -132,8 +132,8 @@ def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path, ste
     whole = TypeAdapter(AlgorithmRecord)
     again = rebuild._compared(record)
     checked = 0
-    for path in _leaves(to_json(record))[::step]:
-        table = json.loads(json.dumps(to_json(record)))
+    for path in _leaves(record_to_json(record))[::step]:
+        table = json.loads(json.dumps(record_to_json(record)))
         place = table
         for key in path[:-1]:
             place = place[key]
@@ -168,7 +168,7 @@ def test_the_record_of_a_deployable_algorithm_is_rebuilt(names: tuple[str, ...] 
         spec = ALGORITHMS[name]()
         built = private_algorithm(spec, Setting(3, 4, 60))
         recorded = algorithm_record(name, built, {"name": name, **choices_of(spec)}, "real")
-        read = TypeAdapter(AlgorithmRecord).validate_json(json.dumps(to_json(recorded)))
+        read = TypeAdapter(AlgorithmRecord).validate_json(json.dumps(record_to_json(recorded)))
         again = rebuild._deployed(read)
         assert first_difference(rebuild._compared(read), rebuild._compared(again)) is None
 
@@ -498,7 +498,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(EXAMPLES / "recorded_losses.csv", folder / "losses.csv")
     (folder / "study.toml").write_text(RECORDED)
     (folder / "run").mkdir()
-    write_study(run_study(load(folder / "study.toml"), workers=1), folder / "run", Path("run"))
+    write_study(
+        run_study(load_study(folder / "study.toml"), workers=1), folder / "run", Path("run")
+    )
     return folder / "run"
 
 
@@ -561,7 +563,9 @@ def test_a_run_with_gaps_is_checked_where_the_data_are_not(
     shutil.copy(EXAMPLES / "stations.csv", tmp_path / "stations.csv")
     (tmp_path / "study.toml").write_text(GAPS)
     (tmp_path / "run").mkdir()
-    write_study(run_study(load(tmp_path / "study.toml"), workers=1), tmp_path / "run", Path("run"))
+    write_study(
+        run_study(load_study(tmp_path / "study.toml"), workers=1), tmp_path / "run", Path("run")
+    )
     assert "The data are not here" not in hedgerow("verify", "run").out
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "stations.csv").rename(tmp_path / "elsewhere" / "stations.csv")

@@ -27,13 +27,13 @@ SMALL = """() => [...document.querySelectorAll('body *')].filter(e =>
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages of three runs: names and gaps, new data in every seed, and points."""
     from hedgerow.cli.view import view_of
-    from hedgerow.studies.config import load
+    from hedgerow.studies.config import load_study
     from hedgerow.studies.run import run_study
     from hedgerow.studies.storage.folder import write_study
 
     root = tmp_path_factory.mktemp("runs")
     for name in ("stations", "study", "points"):
-        study = run_study(load(EXAMPLES / f"{name}.toml", ["seeds=2"]), workers=1)
+        study = run_study(load_study(EXAMPLES / f"{name}.toml", ["seeds=2"]), workers=1)
         (root / name).mkdir()
         write_study(study, root / name, root / name, picture=False)
         (root / f"{name}.html").write_text(view_of(root / name))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import hedgerow
-from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, prepare
+from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, apply_options
 from hedgerow.cli.output import print_json, progress_bar, say, write_page
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.registry import EXPERIMENTS
@@ -48,7 +48,7 @@ def gallery(
     Otherwise the experiment is run. The page is a single self-contained file. Exit code 1: a check
     or an experiment failed.
     """
-    prepare(plugin, data, workers)
+    apply_options(plugin, data, workers)
     page = out / PAGE
     _check(page)
     options = [

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
+from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, apply_options
 from hedgerow.cli.output import OUT, print_json, progress_bar, say
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
@@ -62,7 +62,7 @@ def reproduce(
     "passed" says whether our own expectations were met. Exit code 0: passed, 1: a check failed, 2:
     data are missing for an experiment that you named.
     """
-    prepare(plugin, data, workers)
+    apply_options(plugin, data, workers)
     if bool(ids) == all_:
         raise InvalidValue("Give either experiment IDs or --all. `hedgerow list` shows the IDs.")
     names = list(EXPERIMENTS) if all_ else list(ids or [])

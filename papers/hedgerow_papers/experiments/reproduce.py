@@ -22,7 +22,7 @@ from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.records.plain import json_text
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
-from hedgerow.studies.storage.identity import Table, identity
+from hedgerow.studies.storage.identity import Table, studies_identity
 from hedgerow.studies.storage.unfinished import RUNS, ResultStore
 from hedgerow.studies.study import Study
 from hedgerow_papers.experiments.experiment import Experiment, Verdict
@@ -167,7 +167,7 @@ def _reproduce(
         for name in configs:  # before hours of work
             if Path(name).name != name:
                 raise InvalidValue(f"Expected study={name!r} to be the name of one folder.")
-        now = identity(configs)
+        now = studies_identity(configs)
         origin = {
             "format": FORMAT,
             "id": experiment.id,
@@ -268,7 +268,7 @@ def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproducti
     if not any(found):  # what a run depends on takes time to find out
         return None
     now = tomllib.loads(
-        tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)})
+        tomli_w.dumps({**studies_identity(experiment.studies(quick)), "data": _data(experiment)})
     )
     return next((result for before, result in filter(None, found) if before == now), None)
 

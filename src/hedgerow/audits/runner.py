@@ -33,7 +33,7 @@ from hedgerow.core.units import Event, Person
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.records.build import choices_of
-from hedgerow.records.provenance import code
+from hedgerow.records.provenance import code_provenance
 
 TOLERANCE = 1e-9  # of a verdict, for rounding
 REPLAYS = 8  # runs that are replayed, half of them in each direction
@@ -253,6 +253,6 @@ def audit_document(name: str, spec: AlgorithmSpec, rows: Sequence[AuditRow]) -> 
     return {
         "algorithm": name,
         "choices": choices_of(spec),
-        "code": code().sha256,
+        "code": code_provenance().sha256,
         "rows": [row.to_dict() for row in rows],
     }

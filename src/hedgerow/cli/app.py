@@ -104,10 +104,10 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         _refuse_unknown(args, COMMANDS)
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if command is None or name is None else load(name), rest
+        return name, command if command is None or name is None else load_command(name), rest
 
 
-def load(name: str) -> Any:
+def load_command(name: str) -> Any:
     """Import a command, with its options, or a group of commands."""
     where = COMMANDS[name][0]
     found = _of_plugin(name, where) if where.startswith("./") else _in_package(where)
@@ -147,7 +147,7 @@ def _paragraphs(command: Any) -> str:
     return re.sub(r"\[(?=[a-z#/@])", r"\\[", text)
 
 
-def group() -> TyperGroup:
+def command_group() -> TyperGroup:
     """All commands with their summaries, not yet imported."""
     return Commands(
         name="hedgerow",
@@ -162,13 +162,13 @@ def group() -> TyperGroup:
     )
 
 
-def guarded(debug: bool) -> int:
+def run_command_line(debug: bool) -> int:
     """Run the command and return its exit code; every foreseen error is printed in one line."""
     try:
         if sys.argv[1:] == ["--version"]:
             sys.stdout.write(f"hedgerow {__version__}\n")
             return 0
-        result = group()(sys.argv[1:] or ["--help"], standalone_mode=False)
+        result = command_group()(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
     except (KeyboardInterrupt, typer.Abort):

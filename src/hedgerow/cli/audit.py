@@ -10,7 +10,7 @@ from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.audits.case import AuditCase
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import AuditRow, audit_document, audit_rows, tightest
-from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, Settings, apply_options
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
@@ -57,7 +57,7 @@ def audit(
 
     Without a name: for every algorithm, how much of its certificate the strongest attack shows.
     """
-    prepare(plugin)
+    apply_options(plugin)
     if name is None:
         return _all(settings, json)
     given = dict(parse_setting(text) for text in settings or [])

@@ -9,7 +9,7 @@ import typer
 
 from hedgerow.algorithms import printed
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, Settings, apply_options
 from hedgerow.cli.output import OUT, print_indented, print_json
 from hedgerow.core.batch import Batch
 from hedgerow.core.convex import FAMILIES
@@ -28,7 +28,7 @@ from hedgerow.privacy.curves.pure import bounded_range_words
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.plain import typed
-from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, to_json
+from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, record_to_json
 from hedgerow.statement.page import pairs
 from hedgerow.statement.words.phrases import player, quoted, shown_setting
 from hedgerow.studies.config import parse_setting
@@ -41,7 +41,9 @@ MU = (
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 
 
-def build(name: str, settings: list[str], secure: bool = False) -> tuple[AlgorithmSpec, Algorithm]:
+def build_from_settings(
+    name: str, settings: list[str], secure: bool = False
+) -> tuple[AlgorithmSpec, Algorithm]:
     """Build a specification and its algorithm from `key=value` texts.
 
     The keys clients, experts, horizon (`none` for a game without one), deciders and family (such as
@@ -131,8 +133,8 @@ def certify(
     without one), deciders, family (such as logistic) and its parameters (such as family.radius);
     family.size is the number of records of a client in every round.
     """
-    prepare(plugin)
-    spec, algorithm = build(name, settings or [], secure)
+    apply_options(plugin)
+    spec, algorithm = build_from_settings(name, settings or [], secure)
     record = algorithm_record(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
@@ -143,7 +145,7 @@ def certify(
     sent = _communication(spec, algorithm)
     notes = budget_notes(algorithm)
     if json:
-        print_json({**to_json(record), **bound, "communication": sent, "notes": notes})
+        print_json({**record_to_json(record), **bound, "communication": sent, "notes": notes})
         return
     other = f"proven_{name}" if f"proven_{name}" in ALGORITHMS else None
     _show(record, bound, sent, notes, other)

@@ -7,16 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.options import Data, Debug, Json, Models, Plugins, columns_by_option, prepare
+from hedgerow.cli.options import (
+    Data,
+    Debug,
+    Json,
+    Models,
+    Plugins,
+    apply_options,
+    columns_by_option,
+)
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
-from hedgerow.cli.tables import from_cells
+from hedgerow.cli.tables import table_from_cells
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.recorded.forecasts import Forecasts
 from hedgerow.environments.recorded.losses import Recorded
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.choose.ranking import choose as ranked
-from hedgerow.studies.config import Entry, load
+from hedgerow.studies.config import Entry, load_study
 
 FIXED = "fixed"
 
@@ -100,7 +108,7 @@ def choose(
     With a file, the algorithms are played on your own losses, or with --target and --largest-error
     on your own forecasts. Such a choice looks at the data, and no certificate covers it.
     """
-    prepare(plugin, data)
+    apply_options(plugin, data)
     own, entries = (
         (None, ())
         if file is None
@@ -125,7 +133,7 @@ def choose(
     if json:
         print_json(ranking.to_json())
         return
-    OUT.print(from_cells(ranking.question, ranking.table()))
+    OUT.print(table_from_cells(ranking.question, ranking.table()))
     for line in ranking.lines():
         print_indented(line, indent=0)
     OUT.print(STAMP, markup=False)
@@ -141,7 +149,7 @@ def _own(
 ) -> tuple[Environment, tuple[Entry, ...]]:
     """The losses of a file, and the algorithms of a study; gaps are allowed here."""
     if file.suffix == ".toml":
-        config = load(file)
+        config = load_study(file)
         return config.environment, config.algorithms
     columns: dict[str, Any] = {"round": round_, "client": client, "missing": "absent"}
     if target is None and models is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, apply_options
 from hedgerow.cli.output import ERR, aside, print_json, say
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def join(
     that lacks a column. Joining again after an interruption costs nothing more. A study that hides
     uploads from its server needs --helper.
     """
-    prepare(plugin)
+    apply_options(plugin)
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.http_client import Route
 
@@ -417,7 +417,7 @@ def run(
     crash, start the command again and continue with the round that it names: nothing is released
     twice, and losses that are sent twice are counted once. Exit code 70 means that the disk failed.
     """
-    prepare(plugin)
+    apply_options(plugin)
     from dataclasses import replace
 
     from hedgerow.core.errors import Interrupted, InvalidValue
@@ -538,7 +538,7 @@ def verify(
     as a whole has another head. Stop `client run` first: a ledger in use cannot be checked. Exit
     code 1: something was changed, or could not be checked.
     """
-    prepare(plugin)
+    apply_options(plugin)
     from hedgerow.core.errors import HedgerowError, InvalidValue
     from hedgerow.deployment.chain import check_lines
     from hedgerow.deployment.home import Home

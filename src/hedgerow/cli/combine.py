@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hedgerow.cli.options import Data, Debug, Json, Models, columns_by_option, prepare
+from hedgerow.cli.options import Data, Debug, Json, Models, apply_options, columns_by_option
 from hedgerow.cli.output import OUT, print_indented, print_json, say
-from hedgerow.cli.tables import from_cells
+from hedgerow.cli.tables import table_from_cells
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.studies.combine import combine as combine_table
@@ -73,7 +73,7 @@ def combine(
     is played as a game: in every round clients use a weighted average of the forecasts, and answer
     one bit about the target. This is a simulation; real data need a deployment (docs/deploy.md).
     """
-    prepare(data=data)
+    apply_options(data=data)
     if out is not None:
         if out.suffix != ".png":
             raise InvalidValue(f"Expected --out {out} to end in .png.")
@@ -92,7 +92,9 @@ def combine(
         print_json({**found.to_dict(), "picture": None if out is None else str(out)})
         return
     rounds, clients, models = found.table.forecasts.shape
-    OUT.print(from_cells(f"{models} models, {clients} clients, {rounds} rounds", found.cells()))
+    OUT.print(
+        table_from_cells(f"{models} models, {clients} clients, {rounds} rounds", found.cells())
+    )
     for note in found.notes:
         OUT.print(f"Note: {note}", markup=False)
     OUT.print("A private run, by its certificate:", markup=False)

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, Settings, apply_options
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.cli.tables import new_table
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
@@ -38,7 +38,7 @@ def contracts(
 
     Exit code 1: a contract is broken. "not applicable" never counts as passed.
     """
-    prepare(plugin)
+    apply_options(plugin)
     spec = typed(ALGORITHMS[name], dict(parse_setting(text) for text in settings or []), name)
     outcomes = []
     with progress_bar(name) as update:

@@ -10,7 +10,7 @@ from rich.table import Table
 from hedgerow.cli import flu_story as flu
 from hedgerow.cli.options import Debug, Json, Out
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar, say
-from hedgerow.cli.tables import from_cells, new_table
+from hedgerow.cli.tables import new_table, table_from_cells
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
 from hedgerow.environments.recorded.forecast_table import ForecastTable
@@ -70,7 +70,7 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
         print_json({**document, "average_error_percent": errors, "combined": shown})
         return
     for title, found in combined.items():
-        OUT.print(from_cells(f"{COMBINED}: {title}", found.cells()))
+        OUT.print(table_from_cells(f"{COMBINED}: {title}", found.cells()))
     OUT.print(CARE, markup=False)
     OUT.print("\nWhat each observer can learn about one week's admissions of one state:")
     for guarantee in next(iter(combined.values())).certificate.guarantees:

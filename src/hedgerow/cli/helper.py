@@ -17,7 +17,7 @@ from hedgerow.cli.client import (
     agreed,
     changes_of_route,
 )
-from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, apply_options
 from hedgerow.cli.output import aside, print_json, say
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def run(
     that the server cannot invent any. Later starts need the folder, and what has changed. At the
     end of the study the key that opens seeds is deleted; the ledger stays.
     """
-    prepare(plugin)
+    apply_options(plugin)
     from dataclasses import replace
 
     from hedgerow.core.errors import Interrupted, InvalidValue

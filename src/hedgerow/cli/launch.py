@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.options import Data, Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.options import Data, Debug, Json, Plugins, Settings, apply_options
 from hedgerow.cli.output import OUT, aside, print_json, progress_bar, say
 
 if TYPE_CHECKING:
@@ -58,15 +58,15 @@ def launch(
     environment. At the end all ledgers are checked. With --seed the plays are compared with those
     of the simulation; exit code 1: they differ.
     """
-    prepare(plugin, data)
+    apply_options(plugin, data)
     from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.launching import launch as launch_study
     from hedgerow.deployment.manifest import EXPERIMENTAL
-    from hedgerow.studies.config import load
+    from hedgerow.studies.config import load_study
     from hedgerow.studies.storage.place import check_new
 
     given = [*(settings or []), *([] if clients is None else [f"environment.clients={clients}"])]
-    study = load(file, given)
+    study = load_study(file, given)
     if folder is not None:
         if folder.exists():
             raise InvalidValue(f"{folder} already exists. Name a new --folder.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
-from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, apply_options
 from hedgerow.cli.output import OUT, print_indented, print_json
 from hedgerow.cli.tables import new_table
 from hedgerow.core.environment import Feature
@@ -158,7 +158,7 @@ def list_things(
     `hedgerow list sparse_vector` describes one algorithm and what its parameters mean; the name of
     an environment or experiment works too. With --json everything is shown.
     """
-    prepare(plugin)
+    apply_options(plugin)
     if what is None and not json:
         _show_short()
         return

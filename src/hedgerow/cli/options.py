@@ -64,7 +64,7 @@ Models = Annotated[
 ]
 
 
-def prepare(
+def apply_options(
     plugins: list[str] | None = None, data: Path | None = None, workers: int | None = None
 ) -> None:
     """Apply the shared options."""

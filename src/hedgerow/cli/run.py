@@ -10,17 +10,17 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
+from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, apply_options
 from hedgerow.cli.output import OUT, aside, print_indented, print_json, progress_bar
-from hedgerow.cli.tables import comparators, from_cells, summary
+from hedgerow.cli.tables import comparators_table, summary_table, table_from_cells
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
 from hedgerow.privacy.curves.pure import bounded_range_words
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.config import StudyConfig, from_table, load
+from hedgerow.studies.config import StudyConfig, load_study, study_from_table
 from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
-from hedgerow.studies.storage.identity import differences, identity, sources
+from hedgerow.studies.storage.identity import code_identity, identity_differences, studies_identity
 from hedgerow.studies.storage.place import check_writable
 from hedgerow.studies.storage.unfinished import (
     RUNS,
@@ -28,7 +28,7 @@ from hedgerow.studies.storage.unfinished import (
     all_unfinished,
     check_free,
     new_run,
-    resumed,
+    resumed_run,
     unfinished_at,
 )
 from hedgerow.studies.study import Study
@@ -98,7 +98,7 @@ def run(
     tables), summary.json (figures and notes), privacy.json (certificates, for `hedgerow
     statement`), regret.png and digest.json (hashes, for `hedgerow verify`).
     """
-    prepare(plugin, data, workers)
+    apply_options(plugin, data, workers)
     settings = [*(settings or []), *(["alone=true"] if alone else [])]
     if seed is not None:
         at_least("seed", seed, 0)
@@ -112,20 +112,20 @@ def run(
             raise InvalidValue(
                 f"Two paths were given, {file} and {folder}. A folder needs --resume."
             )
-        config = _tagged(load(file, settings, seed), tag)
+        config = _tagged(load_study(file, settings, seed), tag)
         check_engine(config)
         if out is None:
             check_writable(RUNS, f"{RUNS}/")
             _print_unfinished(file.stem)
         else:
             check_free(out)
-        found = identity({"study": config})
+        found = studies_identity({"study": config})
         working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
-        config = _tagged(load(file, settings, seed), tag)
-        found = identity({"study": config})
+        config = _tagged(load_study(file, settings, seed), tag)
+        found = studies_identity({"study": config})
         place = out if folder is None else folder
-        working = resumed(
+        working = resumed_run(
             _same(file.stem, found["studies"]["study"]) if place is None else _named(place),
             found,
             keep,
@@ -138,8 +138,8 @@ def run(
             )
         begun = _named(file)
         config = _stored(begun)
-        found = identity({"study": config})
-        working = resumed(begun, found, begun.keep)
+        found = studies_identity({"study": config})
+        working = resumed_run(begun, found, begun.keep)
         keep = begun.keep
     with working as unfinished:
         with progress_bar(config.title) as update:
@@ -166,16 +166,16 @@ def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
 
 def _print(study: Study) -> None:
     """Print regrets, notes, comparators and guarantees."""
-    OUT.print(summary(study))
+    OUT.print(summary_table(study))
     for line in (*study.unit_lines(), *study.together_words(), *study.note_lines()):
         print_indented(line, indent=0)
     followed = study.following_table()
     if followed:
-        OUT.print(from_cells("who was followed", followed, numbers=False))
+        OUT.print(table_from_cells("who was followed", followed, numbers=False))
     segments = study.segment_table()
     if segments:
-        OUT.print(from_cells("against the best sequence of experts", segments))
-    beside = comparators(study)
+        OUT.print(table_from_cells("against the best sequence of experts", segments))
+    beside = comparators_table(study)
     if beside is not None:
         OUT.print(beside)
     for labels, lines in guarantees(study):
@@ -253,10 +253,10 @@ def _stored(run: Unfinished) -> StudyConfig:
 
     Changed code and missing plugins are reported first, to avoid confusing errors.
     """
-    now = sources()
-    different = differences({key: run.identity[key] for key in now}, now)
+    now = code_identity()
+    different = identity_differences({key: run.identity[key] for key in now}, now)
     try:
-        return from_table(run.study)
+        return study_from_table(run.study)
     except InvalidValue as error:
         if different:
             raise InvalidValue(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, apply_options
 from hedgerow.cli.output import aside, print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.version import __version__
@@ -90,7 +90,7 @@ def serve(
     last exchange is lost as well, the server waits, and says so. Only if you know that its ledger
     was never restored from a copy, start it with --vouch: it then goes on.
     """
-    prepare(plugin)
+    apply_options(plugin)
     from hedgerow.deployment.config import check_together, load
     from hedgerow.deployment.http_client import PATH
 

@@ -8,14 +8,26 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.options import Debug, Json, Plugins, PublicKey, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, PublicKey, apply_options
 from hedgerow.cli.output import ERR, OUT, print_indented, print_json, say
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, party_key, read_deployment
 from hedgerow.records.schema import AlgorithmRecord, LedgerRecord, RunRecord
-from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
-from hedgerow.statement.files import PLACE, check_out, document, rendered, write
-from hedgerow.statement.statement import Signature, Statement, chosen, folder_names, read_details
+from hedgerow.statement.audit import Audit, audit_difference, audit_now, read_audit
+from hedgerow.statement.files import (
+    PLACE,
+    check_statement_folder,
+    rendered_statement,
+    statement_document,
+    write_statements,
+)
+from hedgerow.statement.statement import (
+    Signature,
+    Statement,
+    algorithms_to_state,
+    read_details,
+    statement_folder_names,
+)
 from hedgerow.statement.words.attackers import audit_words, plain_words
 from hedgerow.statement.words.conditions import ledger_words
 from hedgerow.statement.words.phrases import is_loud
@@ -91,29 +103,29 @@ def statement(
     finds any change. Existing statements are replaced; a folder with other files is
     never written to. Exit code 1: an audit has an unexpected verdict.
     """
-    prepare(plugin)
+    apply_options(plugin)
     place = run / PLACE if out is None else out
     today = date.today()
     added = read_details(details, today)
     record, ledger = _read(run)
-    algorithms = chosen(record, algorithm)
-    check_out(place)
+    algorithms = algorithms_to_state(record, algorithm)
+    check_statement_folder(place)
     signature = _signature(run, key, ledger)
     audits = _audits(algorithms, audit, audit_file)
     statements = {
         a.label: Statement(record, a, added, audits[a.label], today, signature, ledger)
         for a in algorithms
     }
-    names = folder_names(record)
-    files = {names[label]: rendered(stated) for label, stated in statements.items()}
-    write(files, place, sign or (None if ledger is None else party_key(run)))
+    names = statement_folder_names(record)
+    files = {names[label]: rendered_statement(stated) for label, stated in statements.items()}
+    write_statements(files, place, sign or (None if ledger is None else party_key(run)))
     failed = any(found is not None and not found.passed for found in audits.values())
     if json:
         print_json(
             {
                 "out": str(place),
                 "statements": [
-                    {"folder": str(place / names[label]), **document(stated)}
+                    {"folder": str(place / names[label]), **statement_document(stated)}
                     for label, stated in statements.items()
                 ],
             }
@@ -155,7 +167,7 @@ def _signature(run: Path, key: Path | None, ledger: LedgerRecord | None) -> Sign
         if key is not None and read_public(key) != signer:
             raise InvalidValue(f"{run} is signed by {signer}, another key. Ask for the right one.")
         return Signature(signer, key is not None)
-    found = digest.verify(run, key)
+    found = digest.verify_digest(run, key)
     if found.known is False:
         raise InvalidValue(f"{run} is {found.words()}. Ask for the run with the right signature.")
     if found.differences:
@@ -175,7 +187,9 @@ def _audits(
         raise InvalidValue("--audit and --audit-file exclude each other. Give one of them.")
     if file is not None:
         given = read_audit(file)
-        differences = {algorithm.label: difference(given, algorithm) for algorithm in algorithms}
+        differences = {
+            algorithm.label: audit_difference(given, algorithm) for algorithm in algorithms
+        }
         if all(why is not None for why in differences.values()):
             text = "; ".join(f"{label}: {why}" for label, why in differences.items())
             raise InvalidValue(f"{file} is not an audit of this run ({text}). Audit it again.")

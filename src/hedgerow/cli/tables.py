@@ -42,7 +42,7 @@ def new_table(
     return table
 
 
-def from_cells(title: str, lines: Sequence[Sequence[str]], numbers: bool = True) -> Table:
+def table_from_cells(title: str, lines: Sequence[Sequence[str]], numbers: bool = True) -> Table:
     """A table from headings and rows of text: the first column is text, the others numbers."""
     head, *rows = lines
     table = new_table(head[:1], head[1:], title=title) if numbers else new_table(head, title=title)
@@ -51,7 +51,7 @@ def from_cells(title: str, lines: Sequence[Sequence[str]], numbers: bool = True)
     return table
 
 
-def summary(study: Study) -> Table:
+def summary_table(study: Study) -> Table:
     """The summary table of a study, with the same columns as a printed study."""
     rows = study.summary()
     meanings = study.meanings()
@@ -71,7 +71,7 @@ def summary(study: Study) -> Table:
     return table
 
 
-def comparators(study: Study) -> Table | None:
+def comparators_table(study: Study) -> Table | None:
     """The losses or gains of algorithms and comparators, with one column for each stream.
 
     If every algorithm has its own stream, each has a row with the comparators beside it. None

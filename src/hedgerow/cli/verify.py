@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.options import Debug, Json, Plugins, PublicKey, prepare
+from hedgerow.cli.options import Debug, Json, Plugins, PublicKey, apply_options
 from hedgerow.cli.output import OUT, print_json, say
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
@@ -16,9 +16,7 @@ from hedgerow.records.schema import FILE
 from hedgerow.statement.check import ledger_differences, statement_differences
 from hedgerow.statement.files import PLACE, is_statement
 from hedgerow.studies.rebuild import check_certificates
-from hedgerow.studies.storage.digest import Verdict
-from hedgerow.studies.storage.digest import sign as sign_digest
-from hedgerow.studies.storage.digest import verify as verify_digest
+from hedgerow.studies.storage.digest import Verdict, sign_run, verify_digest
 from hedgerow.studies.storage.finished import finished_record
 
 STATED = (
@@ -71,7 +69,7 @@ def verify(
     Without a signature this finds accidental changes only. If the variable HEDGEROW_KEY names a
     private key, runs are signed as they are written. Exit code 1: something differs.
     """
-    prepare(plugin)
+    apply_options(plugin)
     run = _of_statements(run)
     stated = run if run.is_dir() else run.parent
     if is_deployment(stated) or is_statement(stated):
@@ -89,7 +87,7 @@ def verify(
     if sign is not None:
         if differences:
             raise InvalidValue(f"{run} is not signed: {differences[0]}.")
-        sign_digest(run, sign, key)
+        sign_run(run, sign, key)
         found = verify_digest(run, key)
     ok = found.ok and not differences
     if json:

@@ -19,7 +19,7 @@ from hedgerow.cli.output import print_json, say, write_page
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.extras import needs
 from hedgerow.records.schema import check_format
-from hedgerow.studies.report import band, index_page, page
+from hedgerow.studies.report import page_of_runs, regret_band, report_page
 from hedgerow.studies.storage.finished import ListedRun, listed_runs
 from hedgerow.studies.storage.folder import FORMAT
 from hedgerow.studies.storage.unfinished import RUNS, refuse_unfinished
@@ -42,7 +42,7 @@ def view_of(folder: Path) -> str:
             f"hedgerow verify {quote(str(folder))}",
         ]
         more = [f"Seeds {seeds[1]} to {seeds[1] + seeds[0] - 1}: the results are the same again."]
-        return page(summary, curves, [*repeat, *more])
+        return report_page(summary, curves, [*repeat, *more])
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InvalidValue(
             f"Cannot read the run folder {folder}: {' '.join(str(error).split())}. Run it again."
@@ -58,7 +58,7 @@ def _curves(folder: Path) -> dict[str, list[list[float]]]:
         mine = columns["label"] == label
         rounds = np.unique(columns["round"][mine])
         values: Any = columns["value"][mine].reshape(-1, len(rounds))
-        found[label] = band(values, rounds)
+        found[label] = regret_band(values, rounds)
     return found
 
 
@@ -74,7 +74,7 @@ def index_of(
         )
         for run in runs
     ]
-    return index_page(f"Runs in {folder}", rows)
+    return page_of_runs(f"Runs in {folder}", rows)
 
 
 INDEX = "view.html"

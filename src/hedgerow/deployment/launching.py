@@ -41,7 +41,7 @@ from hedgerow.deployment.veil import PUBLIC
 from hedgerow.engines.simulate import counters_of, simulate
 from hedgerow.environments.recorded.forecast_table import ForecastTable
 from hedgerow.evaluation.recorder import Recorder
-from hedgerow.studies.config import Entry, StudyConfig, to_table
+from hedgerow.studies.config import Entry, StudyConfig, study_table
 
 with needs("runs"):
     import tomli_w
@@ -93,7 +93,7 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
 
     Without a label it is the first entry that can be deployed.
     """
-    rows = to_table(config)["algorithms"]
+    rows = study_table(config)["algorithms"]
     refusals: list[str] = []
     for entry, row in zip(config.algorithms, rows, strict=True):
         if label is not None and entry.label != label:

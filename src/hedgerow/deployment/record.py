@@ -25,7 +25,12 @@ from hedgerow.deployment.manifest import SEALED, Manifest, promised, spec_of
 from hedgerow.deployment.server_ledger import ServerLedger
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of, curve_record
-from hedgerow.records.provenance import code, secure_noise, seeded_noise, versions
+from hedgerow.records.provenance import (
+    code_provenance,
+    library_versions,
+    secure_noise,
+    seeded_noise,
+)
 from hedgerow.records.schema import (
     FORMAT,
     STAMP,
@@ -251,7 +256,7 @@ def _record(place: Path, manifest: Manifest, played: int) -> RunRecord:
         noise=secure_noise(SecureNoise())
         if manifest.seed is None
         else seeded_noise(manifest.seed, 1),
-        code=code(),
-        versions=versions(),
+        code=code_provenance(),
+        versions=library_versions(),
         algorithms=[algorithm_record(name, algorithm, choices, "real")],
     )

@@ -100,7 +100,7 @@ def _sources() -> tuple[str, int, str | None, bool | None]:
     return sha256, files, commit, changed
 
 
-def code() -> Code:
+def code_provenance() -> Code:
     """The installed sources, with their commit if they are a checkout."""
     plugins = {
         Path(file).name: hashlib.sha256(Path(file).read_bytes()).hexdigest()
@@ -130,7 +130,7 @@ def _version(library: str) -> str:
         return "not installed"
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """The versions of Python, of this package and of the libraries that results depend on.
 
     Optional libraries are listed if they are installed; plugins name theirs with `depends_on`.

@@ -273,7 +273,7 @@ def spec_choices(record: AlgorithmRecord) -> dict[str, Any]:
     return {key: value for key, value in record.choices.items() if key not in OF_THE_GAME}
 
 
-def to_json(record: RunRecord | AlgorithmRecord) -> dict[str, Any]:
+def record_to_json(record: RunRecord | AlgorithmRecord) -> dict[str, Any]:
     """The record as plain values."""
     return asdict(record)
 

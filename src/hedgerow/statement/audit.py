@@ -102,7 +102,7 @@ def read_audit(path: Path) -> Audit:
     return audit
 
 
-def difference(audit: Audit, algorithm: AlgorithmRecord) -> str | None:
+def audit_difference(audit: Audit, algorithm: AlgorithmRecord) -> str | None:
     """Why an audit is not of this algorithm with these parameters; None if it is."""
     ran = {"algorithm": algorithm.choices["name"], **spec_choices(algorithm)}
     seen = {"algorithm": audit.algorithm, **audit.choices}

@@ -20,9 +20,9 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment.record import SERVER, read_deployment
 from hedgerow.records.provenance import Code
 from hedgerow.records.schema import AlgorithmRecord, LedgerRecord, RunRecord
-from hedgerow.statement.audit import Audit, difference
-from hedgerow.statement.files import FILES, PLACE, is_statement, rendered
-from hedgerow.statement.statement import Details, Signature, Statement, folder_names
+from hedgerow.statement.audit import Audit, audit_difference
+from hedgerow.statement.files import FILES, PLACE, is_statement, rendered_statement
+from hedgerow.statement.statement import Details, Signature, Statement, statement_folder_names
 from hedgerow.studies.storage import digest
 
 
@@ -41,7 +41,7 @@ def statement_differences(run: Path, record: RunRecord, signer: str | None) -> l
     place, found = run / PLACE, list[str]()
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         return [f"{PLACE} is not a folder of statements"]
-    labels = {name: label for label, name in folder_names(record).items()}
+    labels = {name: label for label, name in statement_folder_names(record).items()}
     algorithms = {algorithm.label: algorithm for algorithm in record.algorithms}
     for folder in sorted(place.iterdir()) if place.is_dir() else []:
         shown = f"{PLACE}/{folder.name}"
@@ -49,7 +49,7 @@ def statement_differences(run: Path, record: RunRecord, signer: str | None) -> l
             found.append(f"{shown} is not a statement of this run")
             continue
         try:
-            found += [f"{shown}/{one}" for one in digest.verify(folder).differences]
+            found += [f"{shown}/{one}" for one in digest.verify_digest(folder).differences]
             found += _differences(folder, shown, record, algorithms[labels[folder.name]], signer)
         except (HedgerowError, OSError, ValueError, KeyError, TypeError, RecursionError):
             found.append(f"{shown}/statement.json does not fit this run")
@@ -89,7 +89,7 @@ def _differences(
     table = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
     written = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
     again = [
-        {name: text.encode() for name, text in rendered(stated).items()}
+        {name: text.encode() for name, text in rendered_statement(stated).items()}
         for stated in _made_again(table, record, algorithm, signer, ledger)
     ]
     if written not in again:
@@ -112,7 +112,7 @@ def _made_again(
     audit = None
     if table["audit"] is not None:
         audit = TypeAdapter(Audit).validate_python(table["audit"])
-        if difference(audit, algorithm) is not None:
+        if audit_difference(audit, algorithm) is not None:
             raise InvalidValue("The audit is of another algorithm.")
     details = TypeAdapter(Details).validate_python(table["details"])
     named = table["run"]["signer"]

@@ -53,7 +53,7 @@ def _whole(
     return None if one is None else of_one_person(one, records * runs, separate_reports=True)
 
 
-def outline(
+def exposure_outline(
     curve: CurveRecord, total: Total | None, records: int, separate: bool = False
 ) -> list[Attack]:
     """Corners of a polygon; no attack on a person with this many records lies above it."""
@@ -101,7 +101,9 @@ def of_records(
     if quoted.delta < LARGE:
         return quoted
     growth = exp(min(quoted.epsilon, STEEPEST))
-    possible = max(a.detections - growth * a.false_alarms for a in outline(curve, total, records))
+    possible = max(
+        a.detections - growth * a.false_alarms for a in exposure_outline(curve, total, records)
+    )
     return Quote(quoted.epsilon, min(quoted.delta, possible))
 
 
@@ -135,7 +137,7 @@ def exposure(
     if shown is not None:
         found = tuple(map(shown.detections, SHOWN_ALARMS))
         return Exposure(records, point.epsilon, point.delta, shown.even_guess, found)
-    corners = outline(curve, total, records, separate)
+    corners = exposure_outline(curve, total, records, separate)
     found = np.interp(
         SHOWN_ALARMS, [a.false_alarms for a in corners], [a.detections for a in corners]
     )

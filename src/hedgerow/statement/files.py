@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.statement.page import PICTURE, html, markdown, page_of
-from hedgerow.statement.picture import svg
-from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.page import PICTURE, statement_html, statement_markdown, statement_page
+from hedgerow.statement.picture import statement_svg
+from hedgerow.statement.registry import registry_yaml
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.attackers import plain_words
 from hedgerow.studies.storage import digest
@@ -26,14 +26,15 @@ FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PI
 KEPT = {*FILES, digest.FILE}
 
 
-def rendered(statement: Statement) -> dict[str, str]:
+def rendered_statement(statement: Statement) -> dict[str, str]:
     """The text of every file of a statement, by name."""
-    page, picture = page_of(statement), svg(statement)
+    page, picture = statement_page(statement), statement_svg(statement)
     return {
-        "statement.md": markdown(page),
-        "statement.json": json.dumps(document(statement), indent=2, allow_nan=False) + "\n",
-        "statement.html": html(page, picture),
-        "registry.yaml": to_yaml(statement),
+        "statement.md": statement_markdown(page),
+        "statement.json": json.dumps(statement_document(statement), indent=2, allow_nan=False)
+        + "\n",
+        "statement.html": statement_html(page, picture),
+        "registry.yaml": registry_yaml(statement),
         PICTURE: picture,
     }
 
@@ -54,7 +55,7 @@ def is_statement(folder: Path) -> bool:
         return False
 
 
-def check_out(out: Path) -> None:
+def check_statement_folder(out: Path) -> None:
     """Refuse a folder that holds anything but statements."""
     if out.exists() and not out.is_dir():
         raise InvalidValue(f"--out {out} is a file. Choose a folder.")
@@ -67,12 +68,14 @@ def check_out(out: Path) -> None:
             )
 
 
-def write(statements: Mapping[str, Mapping[str, str]], out: Path, key: Path | None = None) -> None:
+def write_statements(
+    statements: Mapping[str, Mapping[str, str]], out: Path, key: Path | None = None
+) -> None:
     """Write files by folder and name, with a digest; statements of other algorithms in `out` stay.
 
     `key` is the private key that signs them. None: the one that `HEDGEROW_KEY` names, or none.
     """
-    check_out(out)
+    check_statement_folder(out)
     place = out.resolve()
     try:
         partial = _new(place, "partial")
@@ -129,7 +132,7 @@ def _point(statement: Statement, records: int) -> dict[str, float] | None:
     return None if point is None else asdict(point)
 
 
-def document(statement: Statement) -> dict[str, Any]:
+def statement_document(statement: Statement) -> dict[str, Any]:
     """The statement as plain values, with the unrounded numbers of the certificate."""
     run, details = statement.run, statement.details
     persons = None

@@ -118,7 +118,7 @@ class Page:
     sections: tuple[Section, ...]
 
 
-def page_of(statement: Statement) -> Page:
+def statement_page(statement: Statement) -> Page:
     """The page of a statement."""
     algorithm, run = statement.algorithm, statement.run
     name = (
@@ -495,7 +495,7 @@ def _html_section(section: Section, picture: str) -> str:
     return f"<section>\n<h2>{escape(section.heading)}</h2>\n{blocks}\n</section>"
 
 
-def html(page: Page, picture: str) -> str:
+def statement_html(page: Page, picture: str) -> str:
     """The page as HTML, with `picture`, an SVG element, inside."""
     body = [f"<h1>{escape(page.title)}</h1>", f'<p class="subtitle">{escape(page.subtitle)}</p>']
     if page.stamp is not None:
@@ -547,7 +547,7 @@ def _markdown_block(block: Block) -> str:
             return f"![{escaped(text)}]({file})\n\n{escaped(text)}"
 
 
-def markdown(page: Page) -> str:
+def statement_markdown(page: Page) -> str:
     """The page as Markdown."""
     parts = [f"# {escaped(page.title)}"]
     if page.stamp is not None:

@@ -10,7 +10,7 @@ from hedgerow.core.extras import needs
 from hedgerow.core.text import visible
 from hedgerow.evaluation.plots.canvas import COLOURS
 from hedgerow.records.schema import Attack
-from hedgerow.statement.exposure import Exposure, exposure, outline
+from hedgerow.statement.exposure import Exposure, exposure, exposure_outline
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.phrases import counted, listed, observer_words, quoted
 
@@ -21,7 +21,7 @@ with needs("plots"):
 WITHOUT = "#b3261e"
 
 
-def draw(statement: Statement) -> Figure:
+def draw_statement(statement: Statement) -> Figure:
     """False alarms to the right, truths found upward; results above a line are impossible."""
     figure = Figure(figsize=(7.2, 2.0), layout="constrained")
     axes = figure.add_subplot()
@@ -43,7 +43,7 @@ def draw(statement: Statement) -> Figure:
         total, records = members[0].total, statement.lead
         if total is not None or records > 1:
             several = (curve, total, records, statement.algorithm.separate)
-            worst, shown = outline(*several), exposure(*several)
+            worst, shown = exposure_outline(*several), exposure(*several)
             axes.plot(
                 *_line(worst),
                 color=COLOURS[i],
@@ -95,10 +95,10 @@ def _worst_label(statement: Statement, shown: Exposure) -> str:
     return f"the same, {' in '.join(who)}\n{quoted(shown.epsilon, shown.delta)}"
 
 
-def svg(statement: Statement) -> str:
+def statement_svg(statement: Statement) -> str:
     """The picture as one SVG element; the same statement gives the same text."""
     text = StringIO()
     with rc_context({"svg.hashsalt": "hedgerow"}):
-        draw(statement).savefig(text, format="svg", metadata={"Date": None})
+        draw_statement(statement).savefig(text, format="svg", metadata={"Date": None})
     drawn = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
     return visible(drawn[drawn.index("<svg") :])

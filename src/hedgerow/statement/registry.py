@@ -46,7 +46,7 @@ with needs("statement"):
     import yaml
 
 
-def variant(statement: Statement) -> str:
+def registry_variant(statement: Statement) -> str:
     """The kind of differential privacy, as the registry names it."""
     found = {_variant(curve) for curve, _ in statement.protecting}
     return found.pop() if len(found) == 1 else "Custom"
@@ -60,7 +60,7 @@ def _variant(curve: CurveRecord) -> str:
     return "Pure DP" if curve.delta == 0 else "Approximate DP"
 
 
-def record(statement: Statement) -> dict[str, Any]:
+def registry_record(statement: Statement) -> dict[str, Any]:
     """Every field of every tier.
 
     What the software cannot know is open; the registry refuses the record until it is filled in.
@@ -91,7 +91,7 @@ def record(statement: Statement) -> dict[str, Any]:
                 "data_product_sector": details.text("data_product_sector"),
             },
             "dp_variant": {
-                "variant_name": variant(statement),
+                "variant_name": registry_variant(statement),
                 "data_domain": _domain(statement),
                 "unprotected_quantities": _lines(unprotected(statement)),
             },
@@ -242,9 +242,15 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def to_yaml(statement: Statement) -> str:
+def registry_yaml(statement: Statement) -> str:
     """The record as a YAML file; the first line of a simulation is its stamp."""
     first = "" if statement.stamp is None else f"# {statement.stamp}\n"
     return first + visible(
-        yaml.dump(record(statement), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+        yaml.dump(
+            registry_record(statement),
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=120,
+        )
     )

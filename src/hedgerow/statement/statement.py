@@ -148,7 +148,7 @@ def _line_of(text: str, key: str) -> int:
 SHOWN_RECORDS = (1, 2, 5, 10)  # if the number of records of one person is open
 
 
-def largest(points: Iterable[Point]) -> Quote | None:
+def largest_quote(points: Iterable[Point]) -> Quote | None:
     """The largest epsilon with the largest delta; they hold for every observer."""
     found = list(points)
     return Quote(max(p.epsilon for p in found), max(p.delta for p in found)) if found else None
@@ -261,16 +261,18 @@ class Statement:
     @property
     def one_run(self) -> Quote | None:
         """What one run guarantees against every observer with a guarantee."""
-        return largest(curve for curve, _ in self.protecting)
+        return largest_quote(curve for curve, _ in self.protecting)
 
     @property
     def all_runs(self) -> Quote | None:
         """What all runs on the same data guarantee together."""
-        return largest(g.total or g.curve for g in self.algorithm.guarantees if g.curve is not None)
+        return largest_quote(
+            g.total or g.curve for g in self.algorithm.guarantees if g.curve is not None
+        )
 
     def of_records(self, records: int) -> Quote | None:
         """The same for a person with this many records."""
-        return largest(
+        return largest_quote(
             of_records(g.curve, g.total, records, self.algorithm.separate)
             for g in self.algorithm.guarantees
             if g.curve is not None
@@ -350,7 +352,7 @@ class Statement:
         }
 
 
-def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:
+def algorithms_to_state(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:
     """All algorithms of a run, or the one with this label."""
     if label is None:
         return run.algorithms
@@ -363,7 +365,7 @@ def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:
     return found
 
 
-def folder_names(run: RunRecord) -> dict[str, str]:
+def statement_folder_names(run: RunRecord) -> dict[str, str]:
     """A folder name for every label: lower case, with letters, digits, _ and -, all distinct."""
     names: dict[str, str] = {}
     for algorithm in run.algorithms:

@@ -22,7 +22,7 @@ from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import aligned, estimate_json, finite
 from hedgerow.studies.config import PATH
 from hedgerow.studies.storage.finished import FinishedRun, read_run
-from hedgerow.studies.storage.identity import ADAPTIVE, flat, shown
+from hedgerow.studies.storage.identity import ADAPTIVE, flat_study_table, shown
 
 FEWEST = 2
 """The least number of common seeds for a paired difference."""
@@ -224,10 +224,10 @@ def _ratio(over: float, under: float) -> float | None:
     return over / under if under > 0 and isfinite(over) else None
 
 
-def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     """The difference second minus first, pair by pair.
 
-    >>> paired([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
+    >>> paired_difference([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
     Difference(mean=1.0, half_width=0.0, ratio=1.5, method='paired', seeds=3)
     """
     one, other = np.asarray(first, float), np.asarray(second, float)
@@ -241,7 +241,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
     )
 
 
-def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
+def unpaired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     """The difference second minus first of independent samples with unequal variances."""
     one, other = Estimate.of(first), Estimate.of(second)
     found = welch(other, one)
@@ -250,13 +250,13 @@ def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
     )
 
 
-def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
+def regret_difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
     """The regret of a label in `other` minus that in `first`; paired if losses are the same."""
     before, after = first.regrets[label], other.regrets[label]
     common = sorted(before.keys() & after.keys())
     if _share_losses(first, other, label, label) and len(common) >= FEWEST:
-        return paired([before[s] for s in common], [after[s] for s in common])
-    return unpaired(list(before.values()), list(after.values()))
+        return paired_difference([before[s] for s in common], [after[s] for s in common])
+    return unpaired_difference(list(before.values()), list(after.values()))
 
 
 def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
@@ -275,7 +275,7 @@ def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
         for letter, run in zip(letters, runs, strict=True):
             if label in run.regrets:
                 against = (
-                    difference(runs[0], run, label)
+                    regret_difference(runs[0], run, label)
                     if run is not runs[0] and label in runs[0].regrets
                     else None
                 )
@@ -283,7 +283,7 @@ def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
                     Row(label, letter, Estimate.of(list(run.regrets[label].values())), against)
                 )
     names = {letter: str(run.path) for letter, run in zip(letters, runs, strict=True)}
-    return Comparison(names, rows, changes(runs), _notes(runs, letters))
+    return Comparison(names, rows, changes_between_runs(runs), _notes(runs, letters))
 
 
 def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
@@ -336,14 +336,16 @@ def _share_losses(one: FinishedRun, other: FinishedRun, label: str, another: str
 
 def _without_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     """An environment without the paths of its data; the fingerprint says whether these differ."""
-    return {name: value for name, value in flat(environment).items() if not _is_path(name)}
+    return {
+        name: value for name, value in flat_study_table(environment).items() if not _is_path(name)
+    }
 
 
 def _is_path(name: str) -> bool:
     return name.rsplit(".", maxsplit=1)[-1].rsplit(" ", maxsplit=1)[-1] == PATH
 
 
-def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
+def changes_between_runs(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
     """What differs between the runs: configuration, losses, privacy, code and versions.
 
     Titles are not compared.
@@ -382,15 +384,18 @@ def _described(run: FinishedRun, labels: Sequence[str]) -> dict[str, Any]:
     first, last = run.config["first_seed"], run.config["first_seed"] + run.config["seeds"] - 1
     common = run.config["environment"]
     values: dict[str, Any] = {"seeds": f"{first} to {last}", "engine": run.config["engine"]}
-    values |= {f"environment {name}": value for name, value in flat(common).items()}
+    values |= {f"environment {name}": value for name, value in flat_study_table(common).items()}
     for record in run.record.algorithms:
         label = record.label
         if label not in labels:
             continue
-        values |= {f"{label}: {name}": value for name, value in flat(run.algorithm(label)).items()}
+        values |= {
+            f"{label}: {name}": value
+            for name, value in flat_study_table(run.algorithm(label)).items()
+        }
         values |= {
             f"{label}: environment {name}": v
-            for name, v in flat(run.environment(label)).items()
+            for name, v in flat_study_table(run.environment(label)).items()
             if v != common.get(name)
         }
         for guarantee in record.guarantees:

@@ -50,7 +50,7 @@ class Entry:
 ALONE = ", alone"  # ends the label of an entry whose clients play by themselves
 
 
-def with_alone(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def entries_with_alone(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """Add to every entry one in which every client plays by itself."""
     found = []
     for entry in entries:
@@ -228,7 +228,7 @@ def _changed(common: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[s
     return {**common, **changes, **{k: _changed(common[k], changes[k]) for k in both}}
 
 
-def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig:
+def study_from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig:
     """A study from the plain values of a TOML file; `title` is used if the file has none."""
     for key in table:
         if key not in _TOP:
@@ -281,7 +281,7 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     return StudyConfig(
         **{"title": title, **plain},
         environment=environment,
-        algorithms=with_alone(entries) if _truth(table, "alone") else tuple(entries),
+        algorithms=entries_with_alone(entries) if _truth(table, "alone") else tuple(entries),
         comparator_switches=tuple(counts),
         tags=tuple(tags),
     )
@@ -294,8 +294,8 @@ def _truth(table: Mapping[str, Any], key: str, where: str = "") -> bool:
     return value
 
 
-def to_table(config: StudyConfig) -> dict[str, Any]:
-    """The resolved configuration as plain values; `from_table` restores the same study."""
+def study_table(config: StudyConfig) -> dict[str, Any]:
+    """The resolved configuration as plain values; `study_from_table` restores the same study."""
 
     def plain(registry: Any, thing: Any) -> dict[str, Any]:
         hints = get_type_hints(type(thing))
@@ -323,7 +323,7 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
     }
 
 
-def with_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def study_with_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A study with absolute paths of its data files, which it names relative to `folder`."""
     found = dict(table)
     if isinstance(table.get("environment"), Mapping):
@@ -369,7 +369,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     return path.strip(), value.strip()
 
 
-def override(table: dict[str, Any], path: str, value: Any) -> None:
+def override_setting(table: dict[str, Any], path: str, value: Any) -> None:
     """Set one value in place. Algorithms are addressed by number or by label."""
     *parents, last = path.split(".")
     place: Any = table
@@ -405,13 +405,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InvalidValue(f"Cannot read {path}: {error}") from error
 
 
-def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None) -> StudyConfig:
+def load_study(
+    path: Path, settings: Sequence[str] = (), first_seed: int | None = None
+) -> StudyConfig:
     """Read a TOML file, apply `key=value` settings and validate the study.
 
     Paths of data files are relative to the TOML file.
     """
     table = read_toml(path)
     for text in settings:
-        override(table, *parse_setting(text))
-    config = from_table(with_paths(table, path.parent), path.stem)
+        override_setting(table, *parse_setting(text))
+    config = study_from_table(study_with_paths(table, path.parent), path.stem)
     return config if first_seed is None else replace(config, first_seed=first_seed)

@@ -12,8 +12,8 @@ from hedgerow.core.text import one_line
 from hedgerow.engines.learner import Learner
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.plain import json_text
-from hedgerow.records.provenance import code, secure_noise, versions
-from hedgerow.records.schema import FILE, FORMAT, RunRecord, to_json
+from hedgerow.records.provenance import code_provenance, library_versions, secure_noise
+from hedgerow.records.schema import FILE, FORMAT, RunRecord, record_to_json
 
 _recorded: WeakKeyDictionary[Learner, str] = WeakKeyDictionary()
 
@@ -37,8 +37,8 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
         played=learner.round,
         stamp=None,
         noise=noise,
-        code=code(),
-        versions=versions(),
+        code=code_provenance(),
+        versions=library_versions(),
         algorithms=[
             algorithm_record(
                 name, learner.algorithm, {"name": name, **choices_of(learner.spec), **gaps}, "real"
@@ -92,7 +92,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     check_new(out, "")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
-        (place.path / FILE).write_text(json_text(to_json(record)), encoding="utf-8")
+        (place.path / FILE).write_text(json_text(record_to_json(record)), encoding="utf-8")
         write_digest(place.path)
     _recorded[learner] = str(out)
     return out

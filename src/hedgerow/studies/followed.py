@@ -94,7 +94,7 @@ class ClientResult:
     gain: float
 
 
-def followed_by(results: Sequence[RunResult], environment: Environment) -> Followed | None:
+def followed_in_results(results: Sequence[RunResult], environment: Environment) -> Followed | None:
     """What was followed in these results of one algorithm; None if that was not recorded."""
     found = [one.following for one in results if one.following is not None]
     if not found:

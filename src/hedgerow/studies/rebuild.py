@@ -22,7 +22,7 @@ from hedgerow.records.build import algorithm_record
 from hedgerow.records.plain import first_difference, typed
 from hedgerow.records.provenance import PACKAGE, hash_of, seeded_noise
 from hedgerow.records.schema import AlgorithmRecord, RunRecord, spec_choices
-from hedgerow.studies.config import StudyConfig, from_table, to_table
+from hedgerow.studies.config import StudyConfig, study_from_table, study_table
 
 
 def check_certificates(run: RunRecord, folder: Path) -> bool:
@@ -118,7 +118,7 @@ def _by_name(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
 
 def _config(file: Path, run: RunRecord) -> StudyConfig:
     try:
-        return from_table(tomllib.loads(file.read_text(encoding="utf-8")))
+        return study_from_table(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, HedgerowError) as error:
         plugins = ", ".join(run.code.plugins)
         hint = f" The run used {plugins}: add --plugin FILE.py." if plugins else ""
@@ -127,7 +127,7 @@ def _config(file: Path, run: RunRecord) -> StudyConfig:
 
 def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> tuple[AlgorithmRecord, bool]:
     """The record of an algorithm of a study, as it would be now; whether its data are there."""
-    table = to_table(config)
+    table = study_table(config)
     found = [
         (row, entry)
         for row, entry in zip(table["algorithms"], config.algorithms, strict=True)

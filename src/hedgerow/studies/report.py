@@ -42,7 +42,7 @@ def comparator_table(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def summary_of(study: Study) -> dict[str, Any]:
+def study_summary(study: Study) -> dict[str, Any]:
     """The figures and notes of a study as plain values, as `summary.json` holds them."""
     rows = study.summary()
     columns = printed_columns(rows, study.meanings())
@@ -79,15 +79,15 @@ def summary_of(study: Study) -> dict[str, Any]:
     }
 
 
-def curves_of(study: Study) -> dict[str, list[list[float]]]:
+def regret_curves(study: Study) -> dict[str, list[list[float]]]:
     """For each label the rounds, and the mean regret with the ends of its 95 % band."""
     return {
-        label: band([one.regret for one in study.of(label)], study.of(label)[0].rounds)
+        label: regret_band([one.regret for one in study.of(label)], study.of(label)[0].rounds)
         for label in study.algorithms
     }
 
 
-def band(curves: Sequence[Any], rounds: Any) -> list[list[float]]:
+def regret_band(curves: Sequence[Any], rounds: Any) -> list[list[float]]:
     """Rows of round, mean, low and high of several curves; a single curve has no width."""
     values = np.asarray(curves, float).T
     found = []
@@ -110,7 +110,7 @@ def _followed(study: Study, label: str) -> dict[str, Any] | None:
     return {**asdict(found), "cells": found.cells(), "clients": clients}
 
 
-def fragment(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> str:
+def report_fragment(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> str:
     """The report without the frame of a page, as notebooks show it."""
     colours = _colours(summary)
     parts = [
@@ -127,14 +127,16 @@ def fragment(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> str:
     return f'<style>{STYLE}</style><div class="hedgerow">{"".join(filter(None, parts))}</div>'
 
 
-def page(summary: Mapping[str, Any], curves: Mapping[str, Any], repeat: Iterable[str]) -> str:
+def report_page(
+    summary: Mapping[str, Any], curves: Mapping[str, Any], repeat: Iterable[str]
+) -> str:
     """The report as one page, with the commands that repeat the run."""
     commands = "".join(f"<pre>{escape(line)}</pre>" for line in repeat)
-    body = fragment(summary, curves).removesuffix("</div>")
+    body = report_fragment(summary, curves).removesuffix("</div>")
     return _framed(summary["title"], f"{body}{_section('How to repeat it', commands)}</div>")
 
 
-def index_page(title: str, runs: Iterable[tuple[str, str, Sequence[str]]]) -> str:
+def page_of_runs(title: str, runs: Iterable[tuple[str, str, Sequence[str]]]) -> str:
     """A page that lists runs: the link to the page of each, its title, and lines about it."""
     rows = "".join(
         f'<li><a href="{escape(link)}">{escape(name)}</a>{_bullets(lines)}</li>'

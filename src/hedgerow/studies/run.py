@@ -33,14 +33,14 @@ from hedgerow.environments.recorded.losses import Recorded, RecordedArray
 from hedgerow.environments.recorded.table import is_frame
 from hedgerow.evaluation.following import Watch, says_something
 from hedgerow.evaluation.recorder import Recorder, RunResult
-from hedgerow.studies.config import Entry, StudyConfig, with_alone
+from hedgerow.studies.config import Entry, StudyConfig, entries_with_alone
 from hedgerow.studies.storage.unfinished import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
 from hedgerow.studies.workers import (
     PROCESSES,
     WorkerEnded,
     needs_main,
-    opened,
+    opened_cluster,
     run_in_executor,
     run_in_processes,
 )
@@ -326,7 +326,7 @@ def run_study(
     already are not run again. Tasks of a worker that was killed are played again, once.
     """
     if isinstance(executor, str) and executor != PROCESSES:
-        with opened(executor) as cluster:
+        with opened_cluster(executor) as cluster:
             return run_study(
                 config, workers=workers, keep=keep, progress=progress, store=store, executor=cluster
             )
@@ -482,7 +482,7 @@ def run(
                 f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {_named(spec)}."
             )
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
-    entries = with_alone(entries) if alone else entries
+    entries = entries_with_alone(entries) if alone else entries
     show = Counter() if progress in (None, True) else progress or None
     if isinstance(show, Counter):
         show.patience = 0.0 if progress else PATIENCE

@@ -38,7 +38,7 @@ from hedgerow.studies.followed import (
     ClientResult,
     Followed,
     client_results,
-    followed_by,
+    followed_in_results,
     segment_table,
 )
 from hedgerow.studies.storage.unfinished import Kept
@@ -221,7 +221,7 @@ class Study:
 
     def followed(self, label: str) -> Followed | None:
         """Which experts a label followed, by name; None for points that are no weights."""
-        return followed_by(self.of(label), self.config.environment_of(self._entry(label)))
+        return followed_in_results(self.of(label), self.config.environment_of(self._entry(label)))
 
     def following_table(self) -> list[list[str]]:
         """Who was followed, with headings; empty if nothing is known."""
@@ -262,7 +262,7 @@ class Study:
         own_server = entry.alone and any(g.protects for g in algorithm.certificate.guarantees)
         return [
             *(["each client is its own server, and nothing is sent"] if own_server else []),
-            *notes(algorithm, self.config.environment_of(entry)),
+            *study_notes(algorithm, self.config.environment_of(entry)),
             *_like_guessing(algorithm, self.of(label)),
             *self._measured_notes(entry),
         ]
@@ -410,9 +410,9 @@ class Study:
 
     def _repr_html_(self) -> str:
         """The report, as notebooks show it: pictures, tables and certificates."""
-        from hedgerow.studies.report import curves_of, fragment, summary_of
+        from hedgerow.studies.report import regret_curves, report_fragment, study_summary
 
-        return fragment(summary_of(self), curves_of(self))
+        return report_fragment(study_summary(self), regret_curves(self))
 
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""
@@ -439,7 +439,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
+def study_notes(algorithm: Algorithm, environment: Environment) -> list[str]:
     """All notes on an algorithm in this game; often none."""
     outside = _not_covered(algorithm, environment)
     return [*outside, *budget_notes(algorithm, bound=not outside)]

@@ -66,10 +66,10 @@ class _Ray(Cluster):
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Cluster]:
+def opened_cluster(name: str) -> Iterator[Cluster]:
     """The cluster with this name, until the block ends.
 
-    >>> with opened("slurm"):
+    >>> with opened_cluster("slurm"):
     ...     pass
     Traceback (most recent call last):
     ...

@@ -93,7 +93,7 @@ class Candidate:
         return self.trust is not None and self.name != GUESSING
 
 
-def streams() -> dict[str, Environment]:
+def chooser_streams() -> dict[str, Environment]:
     """The streams by name; besides the size, they have the defaults of their environments."""
     game: dict[str, Any] = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
     columns = ceil(REACTING_HORIZON / MOST_USED)
@@ -145,7 +145,7 @@ UNKNOWN = Kind(
 """Judged by ratios: how much more is lost than by the best algorithm for each stream."""
 
 
-def candidates() -> list[Candidate]:
+def chooser_candidates() -> list[Candidate]:
     """Every algorithm in the forms that are measured."""
     found: list[Candidate] = []
     pure: dict[str, Any] = {"epsilon": EPSILON}

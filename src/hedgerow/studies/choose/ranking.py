@@ -51,10 +51,10 @@ from hedgerow.studies.choose.candidates import (
     Candidate,
     Trust,
     bound_on,
-    candidates,
+    chooser_candidates,
+    chooser_streams,
     compared,
     played,
-    streams,
 )
 from hedgerow.studies.choose.ratios import ALL, as_ratios
 from hedgerow.studies.config import Entry, StudyConfig
@@ -462,7 +462,7 @@ def _games(names: Sequence[str], setting: Setting, best_loss: float) -> dict[str
     """
     found: dict[str, Environment] = {}
     for name in names:
-        game: Any = streams()[name]
+        game: Any = chooser_streams()[name]
         known = {f.name for f in fields(game)}
         if name == "consensus_columns":
             enough = 2 * ceil(setting.clients * game.horizon / MOST_USED)
@@ -485,7 +485,7 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """One candidate for each algorithm, trust and kind of budget, in the given setting."""
     seen = set()
-    for candidate in candidates():
+    for candidate in chooser_candidates():
         if candidate.only is not None and (candidate.only != known or not best_loss):
             continue
         key = (candidate.name, candidate.trust, candidate.delta > 0, candidate.only)

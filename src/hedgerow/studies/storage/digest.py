@@ -22,7 +22,7 @@ KEY = "HEDGEROW_KEY"
 ADDED_LATER = ("statement",)  # what `hedgerow statement` writes into a run folder
 
 
-def hashes(folder: Path) -> dict[str, str]:
+def run_file_hashes(folder: Path) -> dict[str, str]:
     """The SHA-256 of every file of a run, by name; links count as what they are, not as a file."""
     found = {}
     for file in sorted(folder.rglob("*")):
@@ -44,27 +44,27 @@ def _links(files: dict[str, str]) -> list[str]:
     return [name for name, found in files.items() if found.startswith("link to ")]
 
 
-def total(files: dict[str, str]) -> str:
+def hash_of_hashes(files: dict[str, str]) -> str:
     """One hash of all names and hashes."""
     return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()
 
 
 def write_digest(folder: Path, key: Path | None = None) -> None:
     """Write the digest of a folder, signed with `key` or the key named by `HEDGEROW_KEY`."""
-    files = hashes(folder)
+    files = run_file_hashes(folder)
     for name in _links(files):
         raise InvalidValue(f"{folder / name} is a link. Replace it by a copy of the file.")
     place = key or (Path(os.environ[KEY]) if os.environ.get(KEY) else None)
     digest = {
         "format": FORMAT,
-        "sha256": total(files),
+        "sha256": hash_of_hashes(files),
         "files": files,
-        "signature": None if place is None else _signature(total(files), place),
+        "signature": None if place is None else _signature(hash_of_hashes(files), place),
     }
     (folder / FILE).write_text(json.dumps(digest, indent=2), encoding="utf-8")
 
 
-def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
+def sign_run(folder: Path, private: Path, expected: Path | None = None) -> None:
     """Sign a folder that is as it was written; the signature of another key stays.
 
     Parameters
@@ -76,7 +76,7 @@ def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
     expected
         The public key that must belong to it. None: any.
     """
-    found = verify(folder)
+    found = verify_digest(folder)
     mine = _signature(found.sha256, private)["public_key"]
     for difference in found.differences:
         raise InvalidValue(f"{folder} is not signed: {difference}.")
@@ -139,7 +139,7 @@ class Verdict:
         return f"signed by {'the given key' if self.known else 'another key: ' + self.signer}"
 
 
-def verify(folder: Path, key: Path | None = None) -> Verdict:
+def verify_digest(folder: Path, key: Path | None = None) -> Verdict:
     """Compare a folder with its digest; the holder of the public key `key` must have signed it."""
     if not (folder / FILE).is_file():
         raise InvalidValue(
@@ -153,14 +153,14 @@ def verify(folder: Path, key: Path | None = None) -> Verdict:
             raise ValueError(f"its format is {digest['format']!r}")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidValue(f"Cannot read {folder / FILE}: {error}.") from error
-    now = hashes(folder)
+    now = run_file_hashes(folder)
     found = [
         f"{name} has changed" for name in written if name in now and now[name] != written[name]
     ]
     found += [f"{name} is missing" for name in written if name not in now]
     found += [f"{name} was added" for name in now if name not in written]
     found += [f"{name} is a link" for name in _links(now)]
-    if total(written) != stated:
+    if hash_of_hashes(written) != stated:
         found.append(f"{FILE} does not agree with itself")
     signer = None
     if signature is not None:
@@ -169,7 +169,7 @@ def verify(folder: Path, key: Path | None = None) -> Verdict:
             found.append("the signature is wrong")
     expected = None if key is None else read_public(key)
     known = None if expected is None else signer == expected
-    return Verdict(total(now), tuple(found), signer, known)
+    return Verdict(hash_of_hashes(now), tuple(found), signer, known)
 
 
 def _signer(signature: Any, digest: str) -> str | None:

@@ -22,12 +22,12 @@ from hedgerow.core.extras import needs
 from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
 from hedgerow.records.plain import json_text
-from hedgerow.records.provenance import code, seeded_noise, versions
-from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_json
-from hedgerow.studies.config import to_table, with_paths
-from hedgerow.studies.report import summary_of
+from hedgerow.records.provenance import code_provenance, library_versions, seeded_noise
+from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, record_to_json
+from hedgerow.studies.config import study_table, study_with_paths
+from hedgerow.studies.report import study_summary
 from hedgerow.studies.storage.digest import write_digest
-from hedgerow.studies.storage.identity import fingerprints
+from hedgerow.studies.storage.identity import study_fingerprints
 from hedgerow.studies.storage.place import check_new
 from hedgerow.studies.storage.unfinished import Kept
 from hedgerow.studies.study import Study
@@ -90,12 +90,12 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
 
 
 def _summary(study: Study, final: Path) -> dict[str, Any]:
-    return {"run": str(final), **summary_of(study)}
+    return {"run": str(final), **study_summary(study)}
 
 
 def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
     """The document that `--json` prints: the summary of a study and its certificates by label."""
-    certificates = {algorithm.label: to_json(algorithm) for algorithm in record.algorithms}
+    certificates = {algorithm.label: record_to_json(algorithm) for algorithm in record.algorithms}
     return {**_summary(study, Path(record.run)), "certificates": certificates}
 
 
@@ -124,7 +124,7 @@ def write_study(
     picture
         Whether to draw the regret.
     """
-    config = with_paths(to_table(study.config), Path())  # runs from any folder
+    config = study_with_paths(study_table(study.config), Path())  # runs from any folder
     (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
@@ -155,10 +155,10 @@ def write_study(
     summary = {
         "format": FORMAT,
         **_summary(study, final),
-        "losses": losses or fingerprints(study.config),
+        "losses": losses or study_fingerprints(study.config),
     }
-    record = record_of(study, final)
-    for name, document in (("summary.json", summary), (FILE, to_json(record))):
+    record = study_record(study, final)
+    for name, document in (("summary.json", summary), (FILE, record_to_json(record))):
         (folder / name).write_text(json_text(document), encoding="utf-8")
     if study.kept:
         names = {
@@ -209,7 +209,7 @@ def _write_kept(kept: list[Kept], games: Mapping[str, Environment], folder: Path
 
 
 def _algorithms(study: Study) -> list[AlgorithmRecord]:
-    config = with_paths(to_table(study.config), Path())
+    config = study_with_paths(study_table(study.config), Path())
     algorithms = []
     for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
@@ -225,7 +225,7 @@ def _algorithms(study: Study) -> list[AlgorithmRecord]:
     return algorithms
 
 
-def record_of(study: Study, final: Path) -> RunRecord:
+def study_record(study: Study, final: Path) -> RunRecord:
     """The privacy record of a study run into the folder `final`; always that of a simulation."""
     return RunRecord(
         format=schema.FORMAT,
@@ -235,7 +235,7 @@ def record_of(study: Study, final: Path) -> RunRecord:
         played=None,
         stamp=STAMP,
         noise=seeded_noise(study.config.first_seed, study.config.seeds),
-        code=code(),
-        versions=versions(),
+        code=code_provenance(),
+        versions=library_versions(),
         algorithms=_algorithms(study),
     )

@@ -16,9 +16,9 @@ from hedgerow.environments.recorded.table import Frame
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import write_study
-from hedgerow.studies.storage.identity import identity
+from hedgerow.studies.storage.identity import studies_identity
 from hedgerow.studies.storage.place import check_new
-from hedgerow.studies.storage.unfinished import new_run, resumed, unfinished_at
+from hedgerow.studies.storage.unfinished import new_run, resumed_run, unfinished_at
 from hedgerow.studies.study import Study
 
 with needs("runs"):
@@ -32,9 +32,9 @@ def run_and_save(config: StudyConfig, out: Path, options: dict[str, Any]) -> Stu
         check_new(out, "")
     config = replace(config, environment=_on_disk(config.environment, out))
     check_engine(config)
-    found = identity({"study": config})
+    found = studies_identity({"study": config})
     begun = unfinished_at(out)
-    working = new_run(out, out.name, found) if begun is None else resumed(begun, found, False)
+    working = new_run(out, out.name, found) if begun is None else resumed_run(begun, found, False)
     with working as unfinished:
         study = run_study(config, store=unfinished.store, **options)
         write_study(study, unfinished.draft, unfinished.final, found["losses"]["study"])

@@ -32,7 +32,7 @@ from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.core.extras import needs
 from hedgerow.evaluation.following import Following
 from hedgerow.evaluation.recorder import RunResult
-from hedgerow.studies.storage.identity import Table, differences
+from hedgerow.studies.storage.identity import Table, identity_differences
 from hedgerow.studies.storage.place import check_new
 
 Message = tuple[int, str, int, str, list[float]]
@@ -251,7 +251,7 @@ class Unfinished:
         return f"{len(self.store)} of {self.total} results ({' x '.join(factors)}) are saved"
 
 
-def hidden(final: Path) -> Path:
+def hidden_run_folder(final: Path) -> Path:
     """The hidden folder of an unfinished run that will be called `final`."""
     return final.with_name(f".{final.name}.partial")
 
@@ -275,7 +275,7 @@ def read_unfinished(path: Path) -> Unfinished:
         ) from error
 
 
-def at_work(path: Path) -> bool:
+def is_run_at_work(path: Path) -> bool:
     """Whether a process is working on it now."""
     try:
         with _claimed(path):
@@ -292,14 +292,14 @@ def all_unfinished(place: Path, name: str | None = None) -> list[Unfinished]:
     for file in sorted(place.glob(f".*.partial/{RECORD}"), reverse=True):
         with suppress(InvalidValue):
             run = read_unfinished(file.parent)
-            if not run.final.exists() and not at_work(run.path) and name in (None, run.name):
+            if not run.final.exists() and not is_run_at_work(run.path) and name in (None, run.name):
                 found.append(run)
     return found
 
 
 def unfinished_at(folder: Path) -> Unfinished | None:
     """The unfinished run that a user names by its hidden folder or by its future name."""
-    for path in (folder, hidden(folder)) if folder.name else (folder,):
+    for path in (folder, hidden_run_folder(folder)) if folder.name else (folder,):
         if (path / RECORD).is_file():
             return read_unfinished(path)
     return None
@@ -311,7 +311,7 @@ def refuse_unfinished(folder: Path) -> None:
     if run is not None:
         how = (
             "Another process is running it now: wait for it"
-            if at_work(run.path)
+            if is_run_at_work(run.path)
             else f"Finish it with `{run.command}`"
         )
         raise InvalidValue(f"The run {folder} is unfinished: {run.words()}. {how}.")
@@ -344,14 +344,14 @@ def _candidates(out: Path | None, name: str) -> Iterator[Path]:
 def check_free(out: Path) -> None:
     """Raise unless a run can be written to `out`."""
     check_new(out)
-    path = hidden(out)
+    path = hidden_run_folder(out)
     if not path.exists():
         return
     if not (path / RECORD).is_file():
         raise InvalidValue(
             f"--out {out} cannot be used because {path} exists. Choose another folder or delete it."
         )
-    if at_work(path):
+    if is_run_at_work(path):
         raise InvalidValue(f"Another process is using --out {out}. Choose another folder.")
     run = read_unfinished(path)
     raise InvalidValue(
@@ -402,22 +402,22 @@ def new_run(
 def _take_name(new: Path, out: Path | None, name: str) -> Path:
     """Move a prepared folder to the first free name in one step: two runs never share one."""
     for final in _candidates(out, name):
-        if final.exists() or hidden(final).exists():
+        if final.exists() or hidden_run_folder(final).exists():
             continue
         try:
-            new.rename(hidden(final))
+            new.rename(hidden_run_folder(final))
         except OSError:
-            if hidden(final).exists():
+            if hidden_run_folder(final).exists():
                 continue
             raise
-        return hidden(final)
+        return hidden_run_folder(final)
     assert out is not None
     check_free(out)
     raise InvalidValue(f"Another process has just created --out {out}. Choose another folder.")
 
 
 @contextmanager
-def resumed(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished]:
+def resumed_run(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished]:
     """Resume an unfinished run. Everything that its results depend on must be unchanged."""
     if run.final.exists():
         raise InvalidValue(
@@ -446,7 +446,9 @@ def _differences(run: Unfinished, identity: Mapping[str, Any], keep: bool) -> li
         return {"--keep": keep, **table["studies"]["study"], **sources}
 
     losses = [{"losses": table["losses"]["study"]} for table in (run.identity, identity)]
-    return differences(named(run.identity, run.keep), named(identity, keep)) or differences(*losses)
+    return identity_differences(
+        named(run.identity, run.keep), named(identity, keep)
+    ) or identity_differences(*losses)
 
 
 @contextmanager
