@@ -100,11 +100,14 @@ def growth(curved: float, size: int) -> float:
     return apart
 
 
+@pytest.mark.parametrize("steps", ["start", "clipped"])
 @pytest.mark.parametrize(("width", "clip"), [(40, 0.25), (2, 1.0), (2, 64.0), (40, 1000.0)])
-def test_gradients_are_clipped_exactly_and_on_the_lattice(width: int, clip: float) -> None:
-    """Without a margin, errors of 24 bits would make some of 4000 gradients too long."""
+def test_gradients_are_clipped_exactly_and_on_the_lattice(
+    width: int, clip: float, steps: Any
+) -> None:
+    """Without a margin, rounding errors would make some of 4000 gradients too long."""
     rng = np.random.default_rng(5)
-    work = LocalRound(hr.SquaredError(feature_norm=5.0, target=9.0), width, 1, clip, "start", 1.0)
+    work = LocalRound(hr.SquaredError(feature_norm=5.0, target=9.0), width, 1, clip, steps, 1.0)
     records = rng.normal(size=(4000, width + 1))
     records[:, -1] *= 100 * clip
     sums = work.sums(rng.normal(size=width), records)[0] * 2**20
@@ -187,10 +190,13 @@ def network_game(rounds: int) -> hr.Replay:
 
 
 def test_gradients_are_cut_toward_zero() -> None:
-    """Whole steps of 2^-20: never longer than the gradient, whatever its sign."""
-    work = LocalRound(hr.Linear(), 4, 1, 1.0, "start", 0.0)
-    records = np.array([[0.9, -0.9, 1.5, -1.5]]) * 2.0**-20
-    assert (work.sums(np.zeros(4), records)[0] * 2**20).tolist() == [[0.0, 0.0, 1.0, -1.0]]
+    """Whole steps of 2^-20, never longer than the gradient; in 53 bits the nearest ones."""
+    compiled = LocalRound(hr.Linear(), 4, 1, 1.0, "clipped", 0.0)
+    nearest = LocalRound(hr.Linear(), 4, 1, 1.0, "start", 0.0)
+    records = np.array([[0.9, -0.9, 1.4, -1.4]]) * 2.0**-20
+    cut, rounded = ((x.sums(np.zeros(4), records)[0] * 2**20).tolist() for x in (compiled, nearest))
+    assert cut == [[0.0, 0.0, 1.0, -1.0]]
+    assert rounded == [[1.0, -1.0, 1.0, -1.0]]
 
 
 def curve(spec: Any, size: int = 5) -> Any:
@@ -413,7 +419,7 @@ def test_trained_models_have_no_regret_and_their_loss_is_shown() -> None:
 
 
 def test_nothing_but_models_needs_jax() -> None:
-    """Everything but training works where JAX is missing, and training says how to get it."""
+    """Regression trains where JAX is missing, step by step; all else says how to get it."""
     code = """
 import sys
 sys.modules["jax"] = None
@@ -421,12 +427,16 @@ import hedgerow as hr
 family = hr.Batch(hr.Logistic(), 2)
 built = hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=family))
 print(built.certificate.server.curve.words())
-learner = hr.Learner(hr.OnlineSGD(), clients=2, experts=3, horizon=4, family=family)
-learner.predict()
-try:
-    learner.observe([[0.0, 0, 0, 1, 0, 0, 0, 1]] * 2)
-except hr.Unsupported as error:
-    print(error)
+from hedgerow.algorithms.learning.plan import Plan
+for plan in (None, Plan("clipped")):
+    spec = hr.OnlineSGD(epsilon=float("inf"), plan=plan)
+    learner = hr.Learner(spec, clients=2, experts=3, horizon=4, family=family)
+    learner.predict()
+    try:
+        learner.observe([[0.0, 0, 0, 1, 0, 0, 0, 1]] * 2)
+        print(learner.predict().shape)
+    except hr.Unsupported as error:
+        print(error)
 from hedgerow.cli.output import OUT
 from hedgerow.cli.tables import from_cells
 from hedgerow.contracts.suite import examine
@@ -437,6 +447,7 @@ OUT.print(from_cells("", [["contract", "status"], [outcome.detail, outcome.statu
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert "epsilon = 1" in found
+    assert found.count("(2, 3)") == 1
     said, table = found.split("contract", maxsplit=1)
     assert 'pip install "hedgerow[learning]"' in said
     assert "[learning]" in table
@@ -449,10 +460,15 @@ def test_the_concave_loss_is_concave() -> None:
 
 def test_a_gradient_that_is_not_finite_counts_as_zero() -> None:
     """An error instead would show which of two neighbouring inputs there is."""
-    work = LocalRound(hr.SquaredError(), 2, 2, 1.0, "start", 0.0)
     fine = np.array([[0.5, 0.0, 0.5, 0.0, 0.5, 0.5]])
-    odd = np.array([[0.5, 0.0, 0.5, 1e30, 0.5, 0.5]])
-    point = np.array([1e20, 0.25])
+    cases: tuple[tuple[Any, float], ...] = (("start", 1e300), ("clipped", 1e30))
+    for steps, large in cases:
+        _check_large(LocalRound(hr.SquaredError(), 2, 2, 1.0, steps, 0.0), fine, large)
+
+
+def _check_large(work: LocalRound, fine: np.ndarray, large: float) -> None:
+    odd = np.array([[large, 0.0, 0.5, large, 0.5, 0.5]])
+    point = np.array([large, 0.25])
     alone, none = work.sums(np.array([0.1, 0.25]), fine)
     assert np.isfinite(alone).all()
     assert none.tolist() == [0]

@@ -50,6 +50,7 @@ TOGETHER = (
 WORTH = 2**18  # rounds of games of networks that gain more than their program takes to compile
 SHARE = 24  # bytes of the memory of a device for one such number
 ALIGNED = 64  # bytes
+COARSE = 2**-10  # steps of the lattice are not seen beside clips from here on
 KEPT = 2**24  # numbers in the records that stay on the device for other runs
 
 
@@ -190,9 +191,11 @@ class Resident:
 
     @property
     def fits(self) -> bool:
-        """Whether sums of all clients are exact in two parts."""
-        examples = self.clients * self.client.work.size
-        return examples < 2**19 and examples * self.client.work.clip < MOST * 2**LOW
+        """Whether sums of all clients are exact in two parts, or far finer than the lattice."""
+        work = self.client.work
+        examples = self.clients * work.size
+        fine = not work.known or work.clip >= COARSE * sqrt(work.width)
+        return fine and examples < 2**19 and examples * work.clip < MOST * 2**LOW
 
     @property
     def kind(self) -> Any:
@@ -236,18 +239,16 @@ class Resident:
         with _COMPILING:
             play = compiled(form, every, many)
         given = (device.numbers, device.table, device.carry, np.int32(first), rounds, examples)
-        device.carry, (found, *paid), finite = play(*given)
-        models, inside = Models(found), np.asarray(finite)
+        device.carry, (found, *paid), *rest = play(*given)
+        models, (inside, odd) = Models(found), map(np.asarray, rest)
         costs = np.asarray(paid[0], np.float64)[..., :rounds] if paid else None
         shape = (rounds, some.clients, form.width)
 
         def after(run: Playing, at: tuple[int, ...]) -> tuple[Playing, Trace]:
             own = None if costs is None else costs[at]
             plays = Distant(models, at, bool(inside[at]), own, shape, form.domain)
-            odd = Odd(device.carry.odd[at])
-            return Playing(first + rounds, odd, run.source, device), Trace(
-                plays, rounds - (not first)
-            )
+            later = Playing(first + rounds, Odd(odd[at]), run.source, device)
+            return later, Trace(plays, rounds - (not first))
 
         return [
             [after(run, (s, e) if many else ()) for e, run in enumerate(own)]
@@ -262,25 +263,22 @@ class Resident:
     ) -> Device:
         """The form of some games, their numbers, the filters of their noise, the first carry."""
         jax, many = need_jax(), len(games) * len(games[0]) > 1
-        form = replace(
-            self.form, rounds=rounds if accelerated() else 2 ** (rounds - 1).bit_length()
-        )
+        form = replace(self.form, rounds=rounds if accelerated() else _rounded(rounds))
         each = [[g.numbers(own) for g in row] for row, own in zip(games, sources, strict=True)]
 
         def stacked(*some: Any) -> Any:
             return jax.tree.map(lambda *x: np.stack(x), *some)
 
-        numbers = stacked(*(stacked(*row) for row in each))
+        numbers = stacked(*(stacked(*row) for row in each)) if many else each[0][0]
         table, lead = None, (len(games), len(games[0]))
         if form.noise is None:
             matrices = np.stack([g.server.factorisation.decoding() for g in games[0]])
-            horizon = self.server.factorisation.count(None)
-            table = decoded(horizon, form.width)(matrices.astype(np.float32), numbers.words)
+            horizon, keys = self.server.factorisation.count(None), numbers.words
+            make = decoded(horizon, form.width)
+            table = make(matrices.astype(np.float32), keys if many else keys[None, None])
+            table = table if many else table[0, 0]
         elif form.noise:
-            table = stacked(*(g.tables for g in games[0]))
-        if not many:
-            numbers = jax.tree.map(lambda x: x[0, 0], numbers)
-            table = jax.tree.map(lambda x: x[0, 0] if form.noise is None else x[0], table)
+            table = stacked(*(g.tables for g in games[0])) if many else self.tables
         return Device(form, numbers, table, opening(form, *lead if many else ()))
 
     @cached_property
@@ -332,11 +330,17 @@ class Resident:
             noise=pattern,
             ahead=not accelerated(),
             averaged=client.average is not None,
-            wide=self.clients * work.size * work.clip >= MOST,
+            wide=not work.known and self.clients * work.size * work.clip >= MOST,
             paid=not work.family.linear,
             precision=work.precision,
             rounds=0,
         )
+
+
+def _rounded(rounds: int) -> int:
+    """A few more rounds, so that games of about one length share what is compiled."""
+    step = max(1, 2 ** (rounds - 1).bit_length() // 16)
+    return -(-rounds // step) * step
 
 
 def _room() -> int:

@@ -27,6 +27,8 @@ from hedgerow.algorithms.learning.rounds import (
     charge,
     clipping,
     joined,
+    known,
+    of_score,
     projection,
     stepping,
     with_precision,
@@ -49,7 +51,7 @@ from hedgerow.running_sums.filters import (
 STEADY = (GeometricFilter, RunningSum, SolvingFilter, WindowFilter)  # the same in every round
 AT_ONCE = {"cpu": 2**25}  # numbers in the gradients that are held at the same time
 MUCH = 2**30  # the same on an accelerator
-LARGE = 2**22  # weights from which one game gains by keeping gradients apart; many always do
+LARGE = 2**22  # weights from which one game on an accelerator gains by keeping gradients apart
 LOW = 12  # bits of the lower part of a sum: each part fits into 24 bits
 
 
@@ -120,6 +122,11 @@ class Form:
     apart: bool = False  # gradients of large arrays are not joined
 
     @property
+    def known(self) -> bool:
+        """Whether the sum of a round is one product of slopes and features."""
+        return known(self.family, self.start)
+
+    @property
     def examples(self) -> int:
         """How many examples of all clients there are in a round."""
         return self.clients * self.size
@@ -129,7 +136,9 @@ def gradients(form: Form) -> Callable[..., tuple[Any, Any, Any]]:
     """Return `found(limit, step, point, examples)`, as a function for JAX.
 
     It adds up the clipped gradients of all clients in whole units: one vector of 32 bits, or the
-    high and the low parts. Then, how many examples are not finite, and all losses.
+    high and the low parts. Gradients of one score, slope times features, are never formed: their
+    sum is a product of 24 bits, which is not rounded to whole units. Then, how many examples are
+    not finite, and all losses.
     """
     jax = need_jax()
     jnp, width, count = jax.numpy, form.width, form.examples
@@ -157,12 +166,22 @@ def gradients(form: Form) -> Callable[..., tuple[Any, Any, Any]]:
         total, (odd, losses) = jax.lax.scan(more, nothing, parts)
         return total, odd.sum(), losses.reshape(-1)
 
+    def by_product(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
+        features = examples[:, :width]
+        of_one = jax.vmap(jax.value_and_grad(of_score(form.family)))
+        losses, slopes = of_one(features @ point, examples[:, -1])
+        lengths = jnp.abs(slopes) * jnp.sqrt((features * features).sum(axis=1))
+        slopes = slopes * jnp.minimum(1.0, limit / jnp.where(lengths > 0, lengths, 1.0))
+        finite = jnp.isfinite(slopes)
+        sums = jnp.where(finite, slopes, 0.0) @ features
+        return (sums * np.float32(UNITS_PER_LOSS),), (~finite).sum(), losses
+
     def in_steps(limit: Any, step: Any, point: Any, examples: Any) -> tuple[Any, Any, Any]:
         own = partial(stepping(form.family, width), limit, step, point)
         units, odd, losses = jax.vmap(own)(examples.reshape(form.clients, form.size, -1))
         return added((units,)), odd.sum(), losses.reshape(-1)
 
-    return at_start if form.start else in_steps
+    return by_product if form.known else at_start if form.start else in_steps
 
 
 def _filtered(form: Form, table: Tables, at: Any, memory: Any, z: Any) -> tuple[Any, Any]:
@@ -264,6 +283,8 @@ def _added(total: tuple[Any, Any], pending: Any) -> tuple[Any, Any]:
 
 def _parts(pending: Any) -> tuple[Any, ...]:
     """Whole units as exact numbers of 24 bits: two for each number of 32 bits."""
+    if pending[0].dtype == np.float32:
+        return pending
     places = (2**LOW, 1)[-len(pending) :]
     halves = [(_split(units), place) for units, place in zip(pending, places, strict=True)]
     return tuple(
@@ -291,7 +312,7 @@ def _zeros(form: Form, lead: tuple[int, ...]) -> Callable[[], Carry]:
             tuple(zero() for _ in form.noise or ()),
             zero(),
             zero(width=width if form.averaged else 0),
-            tuple(zero(np.int32) for _ in range(1 + form.wide)),
+            tuple(zero(np.float32 if form.known else np.int32) for _ in range(1 + form.wide)),
             jnp.zeros(lead, np.int32),
         )
 
@@ -311,13 +332,14 @@ def compiled(form: Form, every: bool, many: bool = False) -> Callable[..., Any]:
     number of rounds (`every`), or it would ask after each whether there is another. A CPU plays as
     many as there are.
     """
-    jax, apart = need_jax(), many or form.width >= LARGE
+    jax = need_jax()
+    apart = many or form.width >= LARGE or jax.default_backend() == "cpu"
     played, lock = game(replace(form, apart=apart)), Lock()
 
     def all_of(n: Numbers, table: Any, carry: Carry, first: Any, count: Any, examples: Any) -> Any:
         rounds = form.rounds if every else count
         carry, found = played(n, table, carry, first, rounds, examples)
-        return carry, found, jax.numpy.isfinite(found[0]).all()
+        return carry, found, jax.numpy.isfinite(found[0]).all(), carry.odd
 
     if many:
         own = None if form.noise is not None else 0  # tables are those of a setting, rows a game's

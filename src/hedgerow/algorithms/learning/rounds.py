@@ -1,8 +1,9 @@
-"""The round of a client, compiled: clipped gradients of its examples, added up on the lattice.
+"""The round of a client: clipped gradients of its examples, added up on the lattice.
 
-Gradients are numbers of 24 bits. A gradient is scaled down to the clip and cut toward zero to
-multiples of 2^-20, so the norm bound holds exactly (`proofs/online_sgd.md#sensitivity`). Sums of
-such gradients are whole numbers of steps, in 32 bits.
+A gradient is scaled down to the clip and put on multiples of 2^-20, so that the norm bound holds
+exactly (`proofs/online_sgd.md#sensitivity`). Where a family knows its gradients, and they are taken
+at the start of the round, that is numpy, with 53 bits. All else is compiled: gradients of 24 bits,
+cut toward zero, whose sums are whole numbers of steps, in 32 bits.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.core.convex import Huber, Logistic, SquaredError
-from hedgerow.core.domain import Ball, Domain, Simplex, Space
+from hedgerow.core.domain import Ball, Domain, Simplex, Space, length
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.extras import need_jax
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.model import Model
 
@@ -28,7 +29,8 @@ Steps = Literal["start", "convex", "smooth", "clipped"]
 Precision = Literal["24 bits", "device"]
 MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
 ONE_LEVEL = 2**10  # squares of a norm that are added up at once
-ALONE = 2**17  # weights of an array whose gradient may be kept apart: joining would copy it
+ALONE = {"cpu": 2**14}  # weights of an array whose gradient may be kept apart: joining copies it
+ALONE_THERE = 2**17  # the same on an accelerator
 AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
 
 
@@ -66,8 +68,8 @@ class LocalRound:
     local_step
         The size of a local step; not used for "start".
     precision
-        The precision of products: "24 bits", as proofs for "convex" and "smooth" assume, or what
-        the device takes by default, such as TF32 on a GPU.
+        The precision of compiled products: "24 bits", as proofs for "convex" and "smooth" assume,
+        or what the device takes by default, such as TF32 on a GPU.
     """
 
     family: Family
@@ -92,8 +94,16 @@ class LocalRound:
             )
 
     @property
+    def known(self) -> bool:
+        """Whether the family itself computes all gradients."""
+        return known(self.family, self.steps == "start")
+
+    @property
     def limit(self) -> float:
-        """The longest gradient in 24 bits: the clip less its margin."""
+        """The longest gradient before it is put on the lattice: the clip less a margin."""
+        if self.known:
+            half = sqrt(self.width) / (2 * UNITS_PER_LOSS)
+            return (self.clip - half) * (1 - (self.width + 64) * 2.0**-50)
         return nextafter(self.clip * (1 - margin(self.width)), 0.0)
 
     def sums(self, point: Array, records: Array) -> tuple[Array, Units]:
@@ -103,6 +113,8 @@ class LocalRound:
         or a gradient that is not finite.
         """
         batch, numbers = records.shape[:-1], self.family.record_width(self.width)
+        if self.known:
+            return self._rounded(np.asarray(point), records.reshape(*batch, self.size, numbers))
         examples = records.astype(np.float32).reshape(-1, self.size, numbers)
         start = self.steps == "start"
         compiled = _compiled(self.family, self.width, self.size, start, self.precision)
@@ -111,23 +123,35 @@ class LocalRound:
         sums = np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
         return sums, np.asarray(odd, np.int64).reshape(batch)
 
+    def _rounded(self, point: Array, examples: Array) -> tuple[Array, Units]:
+        with np.errstate(all="ignore"):  # a warning would show which of two inputs there is
+            found = self.family.gradient(examples, point)
+            finite = np.asarray(np.isfinite(found).all(axis=-1))
+            found = np.where(finite[..., None], found, 0.0)
+            sizes = length(found)
+            short = found * np.minimum(1.0, self.limit / np.where(sizes > 0, sizes, 1.0))[..., None]
+        return round_to_lattice(short).sum(axis=-2), (~finite).sum(axis=-1)
 
-def charge(family: Family, width: int) -> Callable[[Any, Any], Any]:
-    """Return the loss of one record at one flat point, as a function for JAX."""
+
+def known(family: Family, start: bool) -> bool:
+    """Whether the family itself computes the gradients of a round that are taken at its start."""
+    return start and not isinstance(family, Model)
+
+
+def of_score(family: Family) -> Callable[[Any, Any], Any]:
+    """Return the loss by score and target, as a function for JAX; a linear loss is its score."""
     jnp = need_jax().numpy
-    if isinstance(family, Model):
-        return family.charge
     if type(family) is Linear:
-        return lambda x, z: z @ x
+        return lambda score, target: score
     if type(family) is Logistic:
-        return lambda x, z: jnp.logaddexp(0.0, -z[width] * (z[:width] @ x))
+        return lambda score, target: jnp.logaddexp(0.0, -target * score)
     if type(family) is SquaredError:
-        return lambda x, z: (z[:width] @ x - z[width]) ** 2 / 2
+        return lambda score, target: (score - target) ** 2 / 2
     if type(family) is Huber:
         most = family.threshold
 
-        def huber(x: Any, z: Any) -> Any:
-            size = jnp.abs(z[:width] @ x - z[width])
+        def huber(score: Any, target: Any) -> Any:
+            size = jnp.abs(score - target)
             square = jnp.minimum(size, most)
             return square * (size - square / 2)
 
@@ -137,13 +161,21 @@ def charge(family: Family, width: int) -> Callable[[Any, Any], Any]:
     )
 
 
+def charge(family: Family, width: int) -> Callable[[Any, Any], Any]:
+    """Return the loss of one record at one flat point, as a function for JAX."""
+    if isinstance(family, Model):
+        return family.charge
+    loss = of_score(family)
+    return lambda x, z: loss(z[:width] @ x, z[-1])
+
+
 def projection(domain: Domain) -> Callable[[Any], Any]:
     """Return the projection onto a domain, as a function for JAX."""
     jnp = need_jax().numpy
     if isinstance(domain, Space):
         return lambda x: x
     if isinstance(domain, Ball):
-        return lambda x: x * jnp.minimum(1.0, domain.radius / jnp.maximum(1e-30, norm(x)))
+        return lambda x: x * jnp.minimum(1.0, domain.radius / jnp.maximum(1e-30, (x @ x) ** 0.5))
     if isinstance(domain, Simplex):
 
         def simplex(x: Any) -> Any:
@@ -201,7 +233,7 @@ def clipping(
         tree, given = family.unravel(point), family.example(record)
         value, found = jax.value_and_grad(family.loss)(tree, given)
         flat = [leaf.reshape(-1) for leaf in jax.tree.leaves(found)]
-        own = _own_part if apart else (lambda leaf: 0)
+        own = partial(_own_part, least=_alone(width)) if apart else (lambda leaf: 0)
         parts = [list(some) for _, some in groupby(enumerate(flat), own)]
         return value, tuple(jnp.concatenate([leaf for _, leaf in some]) for some in parts)
 
@@ -216,9 +248,14 @@ def clipping(
     return clipped
 
 
-def _own_part(leaf: tuple[int, Any]) -> int:
+def _alone(width: int) -> int:
+    """From how many weights on an array is a part by itself: parts are fewer than the root."""
+    return max(ALONE.get(need_jax().default_backend(), ALONE_THERE), 4 * isqrt(width))
+
+
+def _own_part(leaf: tuple[int, Any], least: int) -> int:
     """Which leaves form one part: large ones alone, small neighbours together."""
-    return leaf[0] if len(leaf[1]) >= ALONE else -1
+    return leaf[0] if len(leaf[1]) >= least else -1
 
 
 def joined(parts: Sequence[Any]) -> Any:
