@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.cli.app import run_command_line
+from hedgerow.cli.app import guarded
 from support.command import Command
 
 STUDY = """
@@ -141,7 +141,7 @@ def test_bad_input_is_answered_in_one_line(
     before = sorted(folder.iterdir())
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["hedgerow", *arguments])
-    code = run_command_line(debug=False)
+    code = guarded(debug=False)
     out, err = capfd.readouterr()
     assert "Traceback" not in err, err.splitlines()[-1]
     assert code == 2

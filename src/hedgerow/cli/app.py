@@ -162,7 +162,7 @@ def command_group() -> TyperGroup:
     )
 
 
-def run_command_line(debug: bool) -> int:
+def guarded(debug: bool) -> int:
     """Run the command and return its exit code; every foreseen error is printed in one line."""
     try:
         if sys.argv[1:] == ["--version"]:

@@ -13,11 +13,11 @@ def main() -> None:
     """Run the command. Every foreseen error becomes one line and an exit code."""
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        from hedgerow.cli.app import run_command_line
+        from hedgerow.cli.app import guarded
     except KeyboardInterrupt:
         sys.stderr.write(f"{STOPPED}\n")
         sys.exit(INTERRUPTED)
-    sys.exit(run_command_line("--debug" in sys.argv))
+    sys.exit(guarded("--debug" in sys.argv))
 
 
 def _terminate(number: int, frame: object) -> None:
