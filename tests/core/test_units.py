@@ -209,7 +209,13 @@ BUDGETED = sorted(
 )
 
 
-@pytest.mark.parametrize("unit", ["person:2", "person:10", "person:24", "window:2", "client"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("person:2", "person:24", "window:2", "client"),
+        pytest.param("person:10", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("name", BUDGETED)
 def test_every_algorithm_spends_its_budget_on_the_unit(name: str, unit: str) -> None:
     """At least 99.5 % of the epsilon that was asked for is certified, and never more."""
