@@ -274,21 +274,24 @@ def test_a_norm_is_added_up_in_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"),
+    ("kind", "size", "few"),
     [
-        ("logistic", 9),
-        pytest.param("network", None, marks=pytest.mark.long),
-        pytest.param("logistic", None, marks=pytest.mark.long),
-        pytest.param("network", 9, marks=pytest.mark.long),
+        ("logistic", 9, True),
+        *(
+            pytest.param(kind, size, False, marks=pytest.mark.long)
+            for kind in ("logistic", "network")
+            for size in (None, 9)
+        ),
     ],
 )
 def test_games_of_a_kind_are_played_together(
-    kind: str, size: int | None, monkeypatch: pytest.MonkeyPatch
+    kind: str, size: int | None, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on an accelerator: seeds and settings in one program, and each as if it were alone."""
     records = game_of(kind)
     game = Shuffled(records)
     plans = (Plan(), Plan(factorisation="tree"), Plan(factorisation="dense", momentum=0.5))
+    plans = plans[:: 2 if few else 1]
     specs = [
         OnlineSGD(epsilon=30.0, step=0.1 * k, plan=plan, average=average)
         for average in (None, 0.8)
@@ -316,7 +319,8 @@ def test_games_of_a_kind_are_played_together(
     monkeypatch.setattr(playing, "accelerated", lambda: True)
     monkeypatch.setattr(playing.Resident, "together", staticmethod(counted))
     found = together([3, 4])
-    assert set(calls) == {6, 8}  # two seeds of three or four settings: averages are a program
+    # two seeds of all settings, and averages are a program of their own
+    assert set(calls) == {2 * len(plans), 2 * len(plans) + 2}
     calls.clear()
     monkeypatch.setattr(playing, "TOGETHER", 4 * game.setting.experts * ROUNDS)
     pieces = together([3, 4])
