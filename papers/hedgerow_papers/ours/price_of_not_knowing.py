@@ -15,8 +15,7 @@ shown apart. "camps" misleads, too, and is judged.
 
 The limits for `watched_selection` were set before it was played: worst ratio 10, geometric mean
 1.5, regret 40 where the best expert changes seven times, and on FluSight a loss of 16.2 %. A table
-says which are reached. The geometric mean is not, so its check asks for less: that no other
-algorithm has a smaller one.
+says which are reached; a run that misses one fails its check.
 
 The constants of `watched_selection` were tuned on other streams: laws, changes, drifts of 0.5, 4
 and 10 cycles, square waves, common shocks, and on "alternate" and "comeback", which are here but
@@ -259,12 +258,10 @@ def judge(done: Studies) -> Verdict:
     if study_name(size, stream) in done:
         figures["tracking"] = regret(done, size, stream, label("central", default))
     figures[FLU] = table_loss(done, FLU, label("central", default))
-    wanted = [Check(f"{default}/{key}", value, "<=", LIMITS[key]) for key, value in figures.items()]
-    over = Check(f"{default}/{MEAN}, over that of the next best", ours[MEAN] / by[MEAN], "<=", 1.0)
-    checks = [over if key == MEAN else check for key, check in zip(figures, wanted, strict=True)]
+    checks = [Check(f"{default}/{key}", value, "<=", LIMITS[key]) for key, value in figures.items()]
     missed = [
         f"{key} {check.obtained:.3g}, not {check.limit:g}"
-        for key, check in zip(figures, wanted, strict=True)
+        for key, check in zip(figures, checks, strict=True)
         if not check.passed
     ]
     calm = min(others, key=lambda name: others[name]["worst if misled"])
@@ -283,7 +280,7 @@ def judge(done: Studies) -> Verdict:
         ("figure", "limit", "obtained", "reached"),
         tuple(
             (key, f"{check.limit:g}", f"{check.obtained:.4g}", "yes" if check.passed else "no")
-            for key, check in zip(figures, wanted, strict=True)
+            for key, check in zip(figures, checks, strict=True)
         ),
     )
     return Verdict(None, tuple(checks), message, (table, limits))
@@ -320,4 +317,5 @@ EXPERIMENT = Experiment(
     studies=studies,
     judge=judge,
     draw=draw,
+    resumable=True,
 )
