@@ -50,6 +50,19 @@ def test_long_tested_runs_are_the_same_on_every_path(spec: Any) -> None:
         assert (plays(algorithm, block_rounds=size) == plain).all()
 
 
+@pytest.mark.parametrize(
+    ("every", "clients", "step"),
+    [(None, 1, 8), (None, 20, 8), (None, 40, 4), (None, 1000, 4), (8, 1000, 8), (32, 40, 32)],
+)
+def test_many_clients_have_twice_as_many_exchanges(
+    every: int | None, clients: int, step: int
+) -> None:
+    """The threshold is between 20 and 40, and what is given is kept."""
+    server: Any = hr.WatchedSelection(every=every).build(Setting(clients, 10, 1024)).server
+    run = replace(server.first(0), round=512, begun=256, length=256, alarmed=512)
+    assert server.plan.following(run, 1, 0).step == step
+
+
 def test_the_fast_path_survives_many_alarms() -> None:
     environment = Switching(clients=50, experts=7, horizon=3000, segments=30)
     algorithm = hr.WatchedSelection(every=3).build(environment.setting)

@@ -36,7 +36,7 @@ def Private(  # noqa: N802
     --------
     >>> import hedgerow as hr
     >>> hr.Private(epsilon=0.5)
-    WatchedSelection(epsilon=0.5, every=8)
+    WatchedSelection(epsilon=0.5, every=None)
     >>> type(hr.Private(trust="local")).__name__
     'RunningLeader'
     """

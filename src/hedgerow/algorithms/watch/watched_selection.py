@@ -41,6 +41,8 @@ HALVED = -1
 """The threshold is never halved more than once."""
 LOOKS = 8
 """A run has at least this many exchanges, if losses are large enough to see."""
+EVERY = 8
+"""The rounds between two exchanges by default; half as many where a round may hold a threshold."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,9 @@ class WatchedSelection(AlgorithmSpec):
     epsilon
         The privacy budget, in [1e-6, 1e6]. Default 1.
     every
-        The rounds between two exchanges of a long tested run, >= 1. Default 8. Short runs have
-        more exchanges; where losses say less than the noise hides, there are fewer.
+        The rounds between two exchanges of a long tested run, >= 1. Default: 8, or 4 if all clients
+        together can lose more than the threshold in a round. Short runs have more exchanges; where
+        losses say less than the noise hides, there are fewer.
 
     Guarantee
     ---------
@@ -89,11 +92,12 @@ class WatchedSelection(AlgorithmSpec):
     )
 
     epsilon: float = 1.0
-    every: int = 8
+    every: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon)
-        at_least("every", self.every, 1)
+        if self.every is not None:
+            at_least("every", self.every, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
         budget = Fraction(self.epsilon)
@@ -147,7 +151,7 @@ class DyadicWindows:
     experts: int
     threshold_scale: float
     query_scale: float
-    every: int
+    every: int | None
     opening: int = 1
 
     @cached_property
@@ -199,7 +203,11 @@ class DyadicWindows:
         It is at least `every`, or an eighth of a short run, but no longer than a run or a batch may
         be.
         """
-        least, step = max(1, min(self.every, length // LOOKS)), 1
+        every, step = self.every, 1
+        if every is None:
+            level = self._threshold(end, EVERY, 0) + self.threshold_scale
+            every = EVERY // 2 if self.clients > level else EVERY
+        least = max(1, min(every, length // LOOKS))
         while 16 * self.clients * step <= (
             self._threshold(end, max(2 * step, least), 0) + self.threshold_scale
         ):
