@@ -63,9 +63,10 @@ def test_many_clients_have_twice_as_many_exchanges(
     assert server.plan.following(run, 1, 0).step == step
 
 
-def test_the_fast_path_survives_many_alarms() -> None:
+@pytest.mark.parametrize("every", [3, None])
+def test_the_fast_path_survives_many_alarms(every: int | None) -> None:
     environment = Switching(clients=50, experts=7, horizon=3000, segments=30)
-    algorithm = hr.WatchedSelection(every=3).build(environment.setting)
+    algorithm = hr.WatchedSelection(every=every).build(environment.setting)
     plain = plays(algorithm, environment, fused=False)
     assert np.count_nonzero(np.diff(plain[:, 0])) > 20
     for size in (50, 3000):
