@@ -466,7 +466,8 @@ def test_the_curve_comes_back_from_its_trade_off(curve: PrivacyCurve) -> None:
     f = trade_off(curve, alpha)
     for epsilon in (-1.0, 0.0, 0.4, 1.0, 2.0):
         best = int(np.argmax(1 - f - np.exp(epsilon) * alpha))  # of a concave function
-        near = np.linspace(*alpha[[max(best - 1, 0), min(best + 1, len(alpha) - 1)]], 401)
+        first, last = max(best - 1, 0), min(best + 1, len(alpha) - 1)
+        near = np.linspace(alpha[first], alpha[last], 401)
         near = np.append(near, alpha[best])
         back = (1 - trade_off(curve, near) - np.exp(epsilon) * near).max()
         assert back == pytest.approx(curve.delta(epsilon), rel=1e-6, abs=1e-12)
