@@ -27,6 +27,7 @@ from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.mixture.private_mixture import Mixture, PrivateMixture
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.phases.repeated_votes import RepeatedVotes
 from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -101,6 +102,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     ),
     "private_hedge": (Case(PrivateHedge(), 75.0, SHORT),),
     "random_prefix": (Case(RandomPrefix(), 4.0),),
+    "repeated_votes": (Case(RepeatedVotes(), 4.0),),
     "running_leader": (Case(RunningLeader(), 1100.0, SHORT),),
     "shrinking_dartboard": (
         Case(DARTBOARD, 6.0, ALONE),

@@ -15,6 +15,7 @@ from .algorithms.mixture.private_mixture import Mixture as Mixture
 from .algorithms.mixture.private_mixture import PrivateMixture as PrivateMixture
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
+from .algorithms.phases.repeated_votes import RepeatedVotes as RepeatedVotes
 from .algorithms.phases.vote_selection import VoteSelection as VoteSelection
 from .algorithms.private import Private as Private
 from .algorithms.registry import ALGORITHMS as ALGORITHMS

@@ -174,7 +174,6 @@ def test_300_people_with_up_to_100_records_are_heard() -> None:
         ({"unit": "person@31", "people": 3}, "<= the 30 clients of the game"),
         ({"unit": "person:4", "people": 3}, "come with unit='person'"),
         ({"people": 3}, "come with unit='person'"),
-        ({"unit": "person", "people": 3, "every": 4, "delta": 1e-6}, "without every="),
         ({"unit": "person", "people": 0}, "people=0"),
     ],
 )
@@ -196,17 +195,17 @@ def test_people_vote_in_games_of_people_only() -> None:
         check_deployable(built)
 
 
-HISTOGRAM = hr.VoteSelection(epsilon=3.0, delta=1e-6, every=4)
+HISTOGRAM = hr.RepeatedVotes(epsilon=3.0, every=4)
 TRUSTS = (HISTOGRAM, replace(HISTOGRAM, trust="distributed"))
 
 
 @pytest.mark.parametrize("spec", TRUSTS, ids=["central", "distributed"])
-def test_histograms_keep_the_contracts_and_attacks_reach_mu(spec: hr.VoteSelection) -> None:
+def test_histograms_keep_the_contracts_and_attacks_reach_mu(spec: hr.RepeatedVotes) -> None:
     names = ("sensitivities hold", "ledger composes", "nothing raw in a view", "states survive")
     for name in (*names, "within the budget", "same for every block", "noise follows its law"):
         found = contract(name, spec)
         assert found.status == "holds", (name, found.detail)
-    rows = attacked("vote_selection", spec)
+    rows = attacked("repeated_votes", spec)
     assert (rows[1].finding.epsilon or 0.0) > 0.95 * rows[1].certified
 
 
@@ -214,7 +213,7 @@ def test_histograms_for_one_vote_less_are_caught() -> None:
     """The bug: noise for a move of 1, where a vote that goes from one expert to another moves 2."""
 
     @dataclass(frozen=True)
-    class Short(hr.VoteSelection):
+    class Short(hr.RepeatedVotes):
         def resolve(self, setting: hr.Setting) -> Algorithm:
             built: Any = super().resolve(setting)
             less = replace(built.server.releasing, scale=built.server.releasing.scale / 2**0.5)
@@ -225,7 +224,7 @@ def test_histograms_for_one_vote_less_are_caught() -> None:
 
 
 @pytest.mark.parametrize("spec", TRUSTS, ids=["central", "distributed"])
-def test_a_best_expert_that_changes_is_followed(spec: hr.VoteSelection) -> None:
+def test_a_best_expert_that_changes_is_followed(spec: hr.RepeatedVotes) -> None:
     """Far less than any fixed expert, where one choice is no better than one of them."""
     game = hr.Switching(clients=100, experts=10, horizon=1024, segments=4, gap=0.4)
     found = {"votes": replace(spec, every=32), "once": hr.VoteSelection(epsilon=3.0)}
@@ -238,18 +237,20 @@ def test_a_best_expert_that_changes_is_followed(spec: hr.VoteSelection) -> None:
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
-        ({"every": 4}, "delta=0.0 > 0"),
-        ({"every": 4, "delta": 1e-6, "choices": (2,)}, "no choices with every=4"),
-        ({"delta": 1e-6}, "without every="),
-        ({"trust": "distributed"}, "without every="),
+        ({"delta": 0.0}, "delta=0.0 > 0"),
         ({"trust": "local"}, "trust='local'"),
-        ({"every": 4, "delta": 1e-6, "honest": 3}, "honest=3"),
-        ({"every": 0, "delta": 1e-6}, "every=0"),
+        ({"honest": 3}, "honest=3"),
+        ({"every": 0}, "every=0"),
     ],
 )
 def test_choices_that_no_histogram_has(choices: Any, words: str) -> None:
     with pytest.raises(hr.InvalidValue, match=words):
-        hr.VoteSelection(**choices)
+        hr.RepeatedVotes(**choices)
+
+
+def test_repeated_votes_protect_no_more_than_one_client() -> None:
+    with pytest.raises(hr.Unsupported, match=r"RepeatedVotes protects .* does not cover unit="):
+        hr.RepeatedVotes(unit="person:4@2").build(hr.Setting(30, 4, 512))
 
 
 @pytest.mark.parametrize(("clients", "epsilon"), [(2, 0.5), (10, 1.0), (20, 0.3)])

@@ -49,7 +49,8 @@ def test_every_algorithm_has_a_page_with_all_its_parts() -> None:
         assert set(re.findall(r"experiments\.md#([\w-]+)", text)) <= set(EXPERIMENTS)
         if "<svg" not in text and ".png" not in text:
             without_picture.add(name)
-    assert without_picture & built_in <= {"vote_selection"}  # no experiment plays for whole clients
+    whole_clients = {"vote_selection", "repeated_votes"}  # no experiment plays for them
+    assert without_picture & built_in <= whole_clients
     assert "[60.6](../proofs/phased_selection.md#regret), losses drawn from one law" in whole
 
 

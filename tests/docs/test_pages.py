@@ -124,11 +124,10 @@ def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str,
 
 
 def test_every_algorithm_is_measured() -> None:
-    """Every algorithm that chooses experts. Vote selection protects whole clients. Hedge is there as
-    AdaHedge.
-    """
+    """Every algorithm that chooses experts. Votes protect whole clients. Hedge is AdaHedge there."""
     elsewhere = {
         "hedge",
+        "repeated_votes",
         "vote_selection",
     }
     built_in = {

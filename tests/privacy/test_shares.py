@@ -18,6 +18,7 @@ from hedgerow.privacy.secure.source import SecureNoise
 STEP = 2.0**-20
 SHARED = {
     "phased_selection": ({"delta": 1e-6}, LOSSES),
+    "repeated_votes": ({}, LOSSES),
     "running_leader": ({}, LOSSES),
     "window_leader": ({}, LOSSES),
     "walk_leader": ({}, LOSSES),

@@ -27,6 +27,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "private_hedge": "hedgerow.algorithms.dartboard.private_hedge:PrivateHedge",
         "private_mixture": "hedgerow.algorithms.mixture.private_mixture:PrivateMixture",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
+        "repeated_votes": "hedgerow.algorithms.phases.repeated_votes:RepeatedVotes",
         "running_leader": "hedgerow.algorithms.correlated.running_leader:RunningLeader",
         "shrinking_dartboard": (
             "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard"

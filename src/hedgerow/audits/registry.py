@@ -20,6 +20,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "private_hedge": "hedgerow.audits.cases.private_hedge:cases",
         "private_mixture": "hedgerow.audits.cases.mixture:cases",
         "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",
+        "repeated_votes": "hedgerow.audits.cases.votes:repeated_cases",
         "running_leader": "hedgerow.audits.cases.running_leader:cases",
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, exp, expm1, inf
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 from hedgerow.algorithms.phases.people_votes import PEOPLE, PeopleVoter, people_games
-from hedgerow.algorithms.phases.vote_histogram import (
-    HistogramServer,
-    NoisyVotes,
-    RecentVoter,
-    Votes,
-    histogram_certificate,
-    histogram_noise,
+from hedgerow.algorithms.phases.votes import (
+    FOLLOWED,
+    Likelihood,
+    Opinion,
+    Scores,
+    Voter,
+    VoteServer,
+    check_within_client,
+    of_voters,
 )
-from hedgerow.algorithms.phases.votes import Likelihood, Opinion, Scores, Voter, VoteServer
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.algorithms.shared.noisy_reports import check_honest
 from hedgerow.core.certificate import (
     FEW_CLIENTS,
     OTHER_CLIENTS,
@@ -41,11 +41,9 @@ from hedgerow.core.limits import Broadcasts, Range, Uploads
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Claims, SpecTraits
 from hedgerow.core.rounding import round_down
 from hedgerow.core.setting import Setting
-from hedgerow.core.unit_order import covers
 from hedgerow.core.unit_text import parse_unit
 from hedgerow.core.units import Client, Event, Person, Unit
 from hedgerow.core.validate import at_least, check_budget, one_of
-from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.mechanisms import NoisyMax
 
@@ -72,15 +70,6 @@ class VoteSelection(AlgorithmSpec):
         The rounds before which experts are chosen, rising. None (default): by clients * epsilon.
         Below 200 once, after 1/32 of the rounds; below 1000 twice; otherwise after 1, 9, 73, ...
         rounds, with more budget for later choices. People, who come rarely: once, after 1/8.
-    every, delta
-        For a best expert that changes: every that many rounds clients vote for the leader of the
-        rounds since the last choice, in Gaussian noise. It needs delta > 0, such as 1e-6, and many
-        clients. None and 0 (default): no such votes.
-    trust
-        "central" (default), or "distributed" with `every`: each client adds a share of the noise,
-        and only the sum of all votes is visible.
-    honest
-        With "distributed": how many clients keep their share secret. None (default): all but one.
     people
         With unit="person", which is a person with any number of records: the most people at one
         client. Each has one vote. With "person@2" a person may be at two clients. None (default):
@@ -89,10 +78,8 @@ class VoteSelection(AlgorithmSpec):
     Guarantee
     ---------
     All the data of one client in all rounds are protected from the public and from other clients,
-    even if all of them collude, with exactly epsilon and delta = 0. The server is trusted. With
-    `every` it is epsilon and delta, and with distributed trust the server learns no more, if
-    `honest` clients keep their noise secret. That a client takes part is not protected. Proofs:
-    `proofs/vote_selection.md#privacy`, `proofs/vote_selection.md#histograms`.
+    even if all of them collude, with exactly epsilon and delta = 0. The server is trusted. That
+    a client takes part is not protected. Proof: `proofs/vote_selection.md#privacy`.
 
     Examples
     --------
@@ -109,9 +96,6 @@ class VoteSelection(AlgorithmSpec):
         meanings={
             "scores": "how clients say what they prefer",
             "choices": "rounds before which experts are chosen",
-            "deviation": "standard deviation of the noise of a vote, or of a share of it",
-            "trust": "who adds noise to votes",
-            "honest": "number of clients whose shares of noise are enough",
             "people": "the most people at one client",
             "voters": "the most clients or people that vote",
             "error_at_least": "no choice that protects clients so well errs less often",
@@ -121,44 +105,24 @@ class VoteSelection(AlgorithmSpec):
             "clip": {"scores": "clip"},
             "two choices": {"choices": (1, 2)},
             "people": {"unit": "person", "people": PEOPLE},
-            "histograms": {"every": 2, "delta": 1e-6},
-            "histograms, distributed": {"every": 2, "delta": 1e-6, "trust": "distributed"},
         },
     )
 
     epsilon: float = 1.0
     scores: Scores = "studentised"
     choices: tuple[int, ...] | None = None
-    every: int | None = None
-    delta: float = 0.0
-    trust: Literal["central", "distributed"] = "central"
-    honest: int | None = None
     people: int | None = None
     unit: Unit | str | None = field(default=Client(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
-        one_of(self, scores=get_args(Scores), trust=("central", "distributed"))
-        check_honest(self.trust, self.honest)
+        check_budget(self.epsilon)
+        one_of(self, scores=get_args(Scores))
         if self.people is not None:
             at_least("people", self.people, 1)
-            if self._crowd is None or self.every is not None:
+            if self._crowd is None:
                 raise InvalidValue(
                     f"Expected people={self.people} to come with unit='person' (any number of "
-                    "records) and without every=: only then do people vote."
-                )
-        if self.every is None:
-            if self.delta or self.trust != "central":
-                raise InvalidValue(
-                    f"Expected delta={self.delta!r} to be 0 and trust={self.trust!r} to be "
-                    "'central' without every=: only votes in Gaussian noise need or allow others."
-                )
-        else:
-            at_least("every", self.every, 1)
-            if not self.delta or self.choices is not None:
-                raise InvalidValue(
-                    f"Expected delta={self.delta!r} > 0, for example 1e-6, and no choices with "
-                    f"every={self.every}: votes have Gaussian noise at equal distances."
+                    "records): only then do people vote."
                 )
         if self.choices is not None:
             several = isinstance(self.choices, tuple) and len(self.choices) > 0
@@ -191,18 +155,15 @@ class VoteSelection(AlgorithmSpec):
                     f"{setting.clients} clients of the game."
                 )
             return self.resolve(setting)
-        unit.size(setting)
-        if not covers(Client(), unit):
-            raise Unsupported(
-                f"VoteSelection protects everything of one client, which does not cover "
-                f"unit={unit.text()!r}. Use another algorithm for it, such as PhasedSelection, or "
-                "unit='person@2' with people= for a person at two clients."
-            )
+        check_within_client(
+            unit,
+            setting,
+            "VoteSelection",
+            "PhasedSelection, or unit='person@2' with people= for a person at two clients",
+        )
         return self.resolve(setting)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        if self.every is not None:
-            return self._histograms(setting, self.every)
         times, shares = self._plan(setting)
         last = times[-1] if times else 0
         if not last < setting.rounds:
@@ -253,28 +214,6 @@ class VoteSelection(AlgorithmSpec):
     def _voters(self, setting: Setting) -> int:
         return setting.clients * (self.people or 1)
 
-    def _histograms(self, setting: Setting, every: int) -> Algorithm:
-        """Choices at equal distances, by noisy histograms of votes."""
-        times, central = tuple(range(every, setting.rounds, every)), self.trust == "central"
-        check_honest(self.trust, self.honest, setting)
-        budget = Budget(self.epsilon, self.delta)
-        count = max(1, len(times))
-        noise = histogram_noise(budget, self.trust, count, setting.clients, self.honest)
-        experts = setting.experts
-        server = HistogramServer(experts, times, (), noise if central else None)
-        votes = Range(experts, 0.0, 1.0, per_round=False) if central else Range.noisy(experts)
-        found = histogram_certificate(setting, noise, self.trust, self.delta, count)
-        return Algorithm(
-            name="vote_selection",
-            setting=setting,
-            client=RecentVoter(experts, "vote", None if central else noise),
-            server=server,
-            certificate=_protecting(Client(), found, setting),
-            uploads=Uploads(Votes if central else NoisyVotes, {"votes": votes}),
-            broadcasts=Broadcasts(CurrentExpert, server.broadcasts),
-            parameters={"choices": len(times), "deviation": noise.scale},
-        )
-
     def _plan(self, setting: Setting) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """The times of the choices and their shares of the budget."""
         rounds, weight = setting.rounds, setting.clients * self.epsilon
@@ -300,12 +239,7 @@ class VoteSelection(AlgorithmSpec):
             setting=setting,
             curve=pure_sum(selection.curve for selection in selections),
             proof=Proof("vote_selection.md", "privacy" if isinstance(unit, Client) else "people"),
-            channels={
-                "Opinion.scores": Channel.UPLOADS,
-                "CurrentExpert.rounds": Channel.TIMING,
-                "CurrentExpert.expert": Channel.BROADCASTS,
-                "CurrentExpert.switches": Channel.BROADCASTS,
-            },
+            channels={"Opinion.scores": Channel.UPLOADS, **FOLLOWED},
             mechanisms=selections,
             composition="sum",
             entered=len(selections) * (unit.clients if isinstance(unit, Person) else 1),
@@ -314,21 +248,14 @@ class VoteSelection(AlgorithmSpec):
             else "scores of experts, made from all data of each person",
             assumes=several,
         )
-        return _protecting(unit, found, setting)
+        return of_voters(unit, found, setting)
 
     def audit_variants(self) -> tuple[VoteSelection, ...]:
         """A variant whose tiny games come close to the certificate."""
-        return () if self.every is not None else (replace(self, epsilon=12.0),)
+        return (replace(self, epsilon=12.0),)
 
     def games(self) -> Games | None:
         return None if self.people is None else people_games()
-
-
-def _protecting(unit: Unit, found: Certificate, setting: Setting) -> Certificate:
-    """The same guarantees for whole clients or people."""
-    unit = replace(unit, record=setting.family.record)
-    guarantees = (replace(g, unit=unit, adjacency=unit.adjacency()) for g in found.guarantees)
-    return replace(found, guarantees=tuple(guarantees))
 
 
 def error_at_least(clients: int, experts: int, epsilon: float, delta: float = 0.0) -> float:

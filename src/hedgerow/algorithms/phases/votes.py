@@ -10,15 +10,25 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.core.certificate import Certificate, Channel
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
 from hedgerow.core.layout import UnitVector, Whole
 from hedgerow.core.limits import Allowed, Between, Planned
 from hedgerow.core.messages import Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Context
+from hedgerow.core.setting import Setting
+from hedgerow.core.unit_order import covers
+from hedgerow.core.units import Client, Unit
 from hedgerow.privacy.mechanisms import NoisyMax
 
 Scores = Literal["studentised", "clip", "vote"]
+FOLLOWED = {
+    "CurrentExpert.rounds": Channel.TIMING,
+    "CurrentExpert.expert": Channel.BROADCASTS,
+    "CurrentExpert.switches": Channel.BROADCASTS,
+}
 
 
 @dataclass(frozen=True)
@@ -159,3 +169,20 @@ class Likelihood:
             scores = from_units(self.voter.of_reports(reports[:time]).sum(axis=0))
             result += self.server.selections[choice].log_probability(scores, then.expert)
         return float(result)
+
+
+def check_within_client(unit: Unit, setting: Setting, name: str, other: str) -> None:
+    """Refuse a unit that is more than everything of one client."""
+    unit.size(setting)
+    if not covers(Client(), unit):
+        raise Unsupported(
+            f"{name} protects everything of one client, which does not cover unit={unit.text()!r}. "
+            f"Use another algorithm for it, such as {other}."
+        )
+
+
+def of_voters(unit: Unit, found: Certificate, setting: Setting) -> Certificate:
+    """The same guarantees for whole clients or people."""
+    unit = replace(unit, record=setting.family.record)
+    guarantees = (replace(g, unit=unit, adjacency=unit.adjacency()) for g in found.guarantees)
+    return replace(found, guarantees=tuple(guarantees))

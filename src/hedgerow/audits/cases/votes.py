@@ -1,4 +1,4 @@
-"""Audit cases for vote selection: everything of one client is changed."""
+"""Audit cases for votes, once or repeated: everything of one client is changed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hedgerow.core.people import with_people
 from hedgerow.core.setting import Setting
 
 if TYPE_CHECKING:
+    from hedgerow.algorithms.phases.repeated_votes import RepeatedVotes
     from hedgerow.algorithms.phases.vote_selection import VoteSelection
 
 CLIENTS, ROUNDS, RUNS = 10, 64, 5000
@@ -51,8 +52,6 @@ class OfRecords(PeopleVoter):
 
 def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     """All voters but one prefer expert 1, and expert 0 is chosen; that voter says how rarely."""
-    if spec.every is not None:
-        return _histograms(spec)
     algorithm = spec.build(Setting(CLIENTS, 2, ROUNDS))
     voter, server = algorithm.client, algorithm.server
     assert isinstance(voter, Voter)
@@ -98,7 +97,7 @@ def cases(spec: VoteSelection) -> tuple[AuditCase, ...]:
     )
 
 
-def _histograms(spec: VoteSelection) -> tuple[AuditCase, ...]:
+def repeated_cases(spec: RepeatedVotes) -> tuple[AuditCase, ...]:
     """One client votes for expert 0 at every choice or for expert 1; others are divided."""
     played = replace(spec, every=8)
     first = np.zeros((ROUNDS, CLIENTS, 2))
