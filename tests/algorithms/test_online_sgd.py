@@ -118,6 +118,19 @@ def test_gradients_are_clipped_exactly_and_on_the_lattice(
     assert max(sizes) > 0.999 * most
 
 
+def test_huge_gradients_are_clipped_exactly() -> None:
+    """The factor that shortens them would be a number of few bits, and half of them too long."""
+    records = np.random.default_rng(0).uniform(0.5, 1.0, (2000, 1)) * 1.79e308
+    for steps in (1, 2, 10):
+        clip = np.nextafter((steps + 1) * 2.0**-20, 0.0)
+        for scale in (1.0, 2.0**-30):
+            work = LocalRound(hr.Linear(), 1, 1, float(clip), "start", 1.0)
+            sums, odd = work.sums(np.ones(1), records * scale)
+            assert sums.max() * 2**20 <= steps
+            assert odd.sum() == (2000 if scale == 1.0 else 0)
+    assert sums.min() * 2**20 == 10
+
+
 def test_without_noise_it_is_gradient_descent_and_learns() -> None:
     """Against a plain loop in numpy, with the mean gradient of all examples."""
     records = examples(60, 4, 3)

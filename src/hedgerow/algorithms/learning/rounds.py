@@ -29,6 +29,7 @@ Steps = Literal["start", "convex", "smooth", "clipped"]
 Precision = Literal["24 bits", "device"]
 MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
 ONE_LEVEL = 2**10  # squares of a norm that are added up at once
+LONGEST = 2.0**1000  # longer gradients count as not finite: no float shortens them exactly
 ALONE = {"cpu": 2**14}  # weights of an array whose gradient may be kept apart: joining copies it
 ALONE_THERE = 2**17  # the same on an accelerator
 AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
@@ -126,9 +127,9 @@ class LocalRound:
     def _rounded(self, point: Array, examples: Array) -> tuple[Array, Units]:
         with np.errstate(all="ignore"):  # a warning would show which of two inputs there is
             found = self.family.gradient(examples, point)
-            finite = np.asarray(np.isfinite(found).all(axis=-1))
-            found = np.where(finite[..., None], found, 0.0)
             sizes = length(found)
+            finite = np.asarray(sizes < LONGEST)
+            found = np.where(finite[..., None], found, 0.0)
             short = found * np.minimum(1.0, self.limit / np.where(sizes > 0, sizes, 1.0))[..., None]
         return round_to_lattice(short).sum(axis=-2), (~finite).sum(axis=-1)
 
