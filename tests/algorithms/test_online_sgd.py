@@ -451,10 +451,10 @@ for plan in (None, Plan("clipped")):
     except hr.Unsupported as error:
         print(error)
 from hedgerow.cli.output import OUT
-from hedgerow.cli.tables import from_cells
+from hedgerow.cli.tables import table_from_cells
 from hedgerow.contracts.suite import examine
 outcome = examine("causal", hr.OnlineSGD())
-OUT.print(from_cells("", [["contract", "status"], [outcome.detail, outcome.status]]))
+OUT.print(table_from_cells("", [["contract", "status"], [outcome.detail, outcome.status]]))
 """
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

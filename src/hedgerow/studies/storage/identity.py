@@ -15,14 +15,14 @@ from hedgerow.environments.wrappers.masks import Around
 from hedgerow.records.provenance import code_provenance, library_versions
 from hedgerow.studies.config import StudyConfig, study_table
 
-with needs("runs"):
-    import tomli_w
-
 Table = dict[str, Any]
 
 
 def toml_table(config: StudyConfig) -> Table:
     """A configuration as it is read back from a TOML file."""
+    with needs("runs"):
+        import tomli_w
+
     return tomllib.loads(tomli_w.dumps(study_table(config)))
 
 
