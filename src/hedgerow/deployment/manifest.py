@@ -680,7 +680,8 @@ def rebuild(manifest: Manifest) -> Algorithm:
     if manifest.protocol != PROTOCOL:
         raise ManifestRefused(
             f"The manifest has protocol {manifest.protocol!r}, but this machine has {PROTOCOL!r}. "
-            "All parties of a study need the same one."
+            "All parties of a study need the same one: use version "
+            f"{manifest.version} of the package."
         )
     try:
         veil.check_public("the server", manifest.sealing["server"])
