@@ -14,7 +14,7 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.messages import encode
 from hedgerow.deployment import veil, wire
 from hedgerow.deployment.client import StudyClient
-from hedgerow.deployment.database import Database
+from hedgerow.deployment.database import Database, LedgerFailed, hooked
 from hedgerow.deployment.keys import load_or_make, signed_by
 from hedgerow.deployment.server import StudyServer, Wait
 from hedgerow.deployment.wire import Code
@@ -372,3 +372,22 @@ def test_exact_sizes_of_messages() -> None:
         "Part": 48,
         "Over": 8,
     }
+
+
+def test_an_exchange_that_was_not_committed_is_not_shown(study: SimulatedStudy) -> None:
+    """It would be drawn again after a start: a page that is made meanwhile has to wait."""
+
+    def full(name: str) -> None:
+        if name == "server take written":
+            raise sqlite3.OperationalError("database or disk is full")
+
+    server = study.running_server()
+    before = server.public()["exchange"]
+    with hooked(full), pytest.raises(LedgerFailed):
+        server.take([upload(study.learner(client).client) for client in (0, 1)])
+    assert server.exchange == before + 1
+    with pytest.raises(LedgerFailed):
+        server.public()
+    server.close()
+    study.server = None
+    assert study.running_server().public()["exchange"] == before

@@ -864,7 +864,12 @@ class StudyServer(ServerLedger):
         return self._needed - len(self._open.keys() - self.unheard) if self._open else 0
 
     def public(self) -> dict[str, Any]:
-        """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
+        """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold.
+
+        If a transaction has failed, what is in memory may never have been committed: this raises.
+        """
+        if self._database.failed:
+            raise LedgerFailed("The server has stopped. Open it again.")
         uploaded, out = self._open.keys(), self.roster.out
         clients = [
             {
