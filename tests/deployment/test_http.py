@@ -7,8 +7,10 @@ import base64
 import logging
 import re
 import socket
+import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,14 +22,16 @@ import uvicorn
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment import http_client, http_connection, wire
+from hedgerow.deployment.account import Account
 from hedgerow.deployment.config import ServerOptions
-from hedgerow.deployment.database import LedgerFailed
+from hedgerow.deployment.database import LedgerFailed, hooked
 from hedgerow.deployment.desk import Desk
 from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
 from hedgerow.deployment.http_connection import LINGER, protocol
 from hedgerow.deployment.http_server import Limits, Tls, listen, make_app, make_server
 from hedgerow.deployment.learner import NoReply
 from hedgerow.deployment.pages.live import live_page
+from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.serving import limits_of
 from support.proxy import connect_proxy, make_certificates
 from support.served import Served, play, served
@@ -64,8 +68,9 @@ def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path)
             HttpLink(Route(url, files["ca"], proxy=proxy, **own), 0.0).call(b"M")
 
 
-def test_several_studies_in_one_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Each below its prefix, with its own page and metrics; the health of all is at the root."""
+@pytest.fixture
+def several(tmp_path: Path) -> Iterator[tuple[dict[str, Served], int]]:
+    """Two studies in one process by prefix, and the operations port."""
     studies = {
         f"/{name}": small_study(tmp_path / name, clients=2, experts=3, horizon=6).running_server()
         for name in ("wards", "labs")
@@ -74,7 +79,6 @@ def test_several_studies_in_one_process(tmp_path: Path, caplog: pytest.LogCaptur
         prefix: Desk(lambda study=study: study, limits_of(study, ServerOptions()), prefix)
         for prefix, study in studies.items()
     }
-    caplog.set_level(logging.INFO, "hedgerow.deployment")
     beside = listen("127.0.0.1", 0)
     server = make_server(make_app(desks, live_page), desks, None, beside)
     listening, operations = listen("127.0.0.1", 0), beside.getsockname()[1]
@@ -88,6 +92,18 @@ def test_several_studies_in_one_process(tmp_path: Path, caplog: pytest.LogCaptur
         for prefix, study in studies.items()
     }  # fmt: skip
     until(lambda: server.started, "the server")
+    yield ones, operations
+    for one in ones.values():
+        one.stop()
+
+
+def test_several_studies_in_one_process(
+    several: tuple[dict[str, Served], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each below its prefix, with its own page and metrics; the health of all is at the root."""
+    caplog.set_level(logging.INFO, "hedgerow.deployment")
+    ones, operations = several
+    studies = {prefix: one.study for prefix, one in ones.items()}
     for prefix, one in ones.items():
         url = f"http://{one.host}{prefix}"
         play([one.learner(0, one.link(url=url)), one.learner(1, one.link(url=f"{url}/"))], LOSSES)
@@ -110,12 +126,49 @@ def test_several_studies_in_one_process(tmp_path: Path, caplog: pytest.LogCaptur
         assert b"hedgerow_over 1" in wards.ask("GET", "/labs/metrics", port=port)[2]
         assert wards.ask("GET", "/healthz", port=port)[2] == b"wards: ok\nlabs: ok\n"
         assert wards.ask("GET", "/readyz", port=port)[:1] == (200,)
-        desks["/labs"].old = True
+        labs.desk.old = True
         assert wards.ask("GET", "/healthz", port=port)[0] == 503
         assert wards.ask("GET", "/wards/healthz", port=port)[0] == 200
-        desks["/labs"].old = False
-    for one in ones.values():
-        one.stop()
+        labs.desk.old = False
+
+
+def test_a_failed_commit_of_one_study_does_not_end_the_others(
+    several: tuple[dict[str, Served], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    ones, operations = several
+    wards, labs = ones.values()
+
+    def full(name: str) -> None:
+        if name == "server take written" and wards.study._database._begun:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    account = Account(wards.root / f"data-{wards.study.manifest.clients[0]}")
+    join = wire.pack(wire.Join(0), wards.study.study, account.key)
+    with hooked(full):  # nobody has looked at the page before
+        assert wards.ask("POST", f"/wards{MESSAGES}", join)[0] == 503
+    url = f"http://{labs.host}/labs"
+    play([labs.learner(client, labs.link(url=url)) for client in (0, 1)], LOSSES)
+    assert labs.study.over
+    because = "this study has stopped: see the log for the reason, then start the server again"
+    for port in (wards.port, operations):
+        status, _, text = labs.ask("GET", "/healthz", port=port)
+        assert (status, text) == (503, b"wards: the study cannot go on\nlabs: ok\n")
+        status, _, text = labs.ask("GET", "/wards/readyz", port=port)
+        assert (status, text) == (503, f"not ready: {because}\n".encode())
+        assert labs.ask("GET", "/labs/readyz", port=port)[0] == 200
+        found = labs.ask("GET", "/wards/metrics", port=port)[2]
+        assert b"hedgerow_ready 0\n" in found
+        assert b"hedgerow_stuck 1\n" in found
+    assert because.encode() in wards.ask("GET", "/wards/")[2]
+    assert wards.ask("GET", "/wards/manifest.json")[0] == 503
+    wards.study.close()
+    again = StudyServer(wards.study.folder)  # nobody holds its ledger
+    assert not again.joined
+    again.close()
+    assert [r.msg for r in caplog.records if r.levelno >= logging.ERROR] == [
+        "the study cannot go on; start the server again"
+    ]
+    labs.desk._fail(LedgerFailed("the other one, too"), [])
 
 
 def test_a_proxy_that_refuses_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 from hedgerow.core.validate import at_least, positive
 from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.logs import Fact, log, log_error
 from hedgerow.deployment.metrics import Histogram
 from hedgerow.deployment.server import HELPING, Sent, StudyServer, Wait
@@ -42,6 +44,7 @@ from hedgerow.deployment.wire import (
 LARGEST_BATCH = 512
 GATHER = 0.02  # seconds that an upload may wait for those of the other clients
 FRESH = 0.2  # seconds for which what is public is not looked up again
+REMEMBERED = 10.0  # seconds after which it is looked up before a batch, which may fail
 ANYBODY = -1  # the lane of requests that name no client
 STATUS = {
     Code.FORM: 400,
@@ -131,6 +134,7 @@ Settled = Reply | Sent
 AGAIN = Reply(204)
 TOO_MANY = refused(Code.BUSY, "This client has too many requests under way.")
 STOPPING = refused(Code.STOPPED, "The server is stopping or busy.")
+STOPPED = "this study has stopped: see the log for the reason, then start the server again"
 
 
 class _Request(NamedTuple):
@@ -206,7 +210,7 @@ class Desk:
         self._urgent = False  # something is queued that is no upload
         self._waiting: dict[int, dict[int, asyncio.Future[Settled]]] = {}
         self._changed = asyncio.Event()
-        self._snapshot: tuple[float, dict[str, Any]] = (-1.0, {})
+        self._snapshot: tuple[float, dict[str, Any]] = (-REMEMBERED, {})
         self._stopping = False
         self._thread = ThreadPoolExecutor(1, "hedgerow-writer")
         self._task: asyncio.Task[None] | None = None
@@ -235,7 +239,7 @@ class Desk:
     @property
     def stuck(self) -> str | None:
         """What keeps the study from answering any exchange, in words; None: nothing."""
-        return self._stuck
+        return self._stuck if self.fatal is None else STOPPED
 
     def _note(self, stuck: str | None, trouble: str | None, old: bool) -> None:
         """Log what keeps the study from going on, and what an operator should know."""
@@ -330,13 +334,14 @@ class Desk:
         return await self.ask("", MANIFEST)
 
     async def public(self) -> dict[str, Any]:
-        """What everybody may know about the study."""
+        """What everybody may know about the study; after a failed commit, what was known before."""
         assert self._study is not None, "the desk is not started"
         taken, found = self._snapshot
         if time.monotonic() - taken > FRESH:
-            found = await self._in_thread(self._study.public)
-            self._snapshot = time.monotonic(), found
-        return found
+            with suppress(LedgerFailed):
+                found = await self._in_thread(self._study.public)
+                self._snapshot = time.monotonic(), found
+        return found if self.fatal is None else {**found, "stuck": self.stuck}
 
     async def changed(self) -> None:
         """Wait until something public may have changed."""
@@ -452,6 +457,9 @@ class Desk:
 
     async def _serve(self, batch: list[_Request]) -> None:
         """Let the study take a batch; settle what is answered and keep what must wait."""
+        if time.monotonic() - self._snapshot[0] > REMEMBERED:
+            with suppress(Exception):  # a page never stops a study
+                await self.public()
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
         replies, answers, helped, self._missing, state, news = await self._in_thread(
             self._take, requests, exchanges

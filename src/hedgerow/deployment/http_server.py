@@ -234,7 +234,7 @@ class OrderlyServer(uvicorn.Server):
         self._operations, self._beside = operations, None
         self._tls = tls
         for desk in desks.values():
-            desk.on_fatal = self.end
+            desk.on_fatal = self._end_if_all_failed
         self._expires()
 
     def renew(self, *_: Any) -> None:
@@ -281,6 +281,11 @@ class OrderlyServer(uvicorn.Server):
 
     def end(self) -> None:
         self.should_exit = True
+
+    def _end_if_all_failed(self) -> None:
+        """End once no study can go on: the disk of one does not end the others."""
+        if all(desk.fatal is not None for desk in self._desks.values()):
+            self.end()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
