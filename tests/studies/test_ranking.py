@@ -217,6 +217,7 @@ def test_guessing_is_called_guessing() -> None:
     unsure = replace(first, label="unsure", expected=Estimate(first.expected.mean, 99.0, 3))
     lines = replace(hopeful, private=(unsure, first)).lines()
     assert "Not clearly better than a random expert: unsure." in lines
+    assert "unsure" not in replace(hopeful, private=(first, unsure)).recommendation
 
 
 def test_what_is_wrong_is_named() -> None:

@@ -30,7 +30,7 @@ class BreakEven:
     def words(self) -> str:
         """The numbers in a sentence.
 
-        >>> BreakEven(43, None).words().partition("beat ")[2].partition(",")[0]
+        >>> BreakEven(43, None).words().partition("beats ")[2].partition(",")[0]
         'learning alone with this privacy from 43 clients on'
         """
         private, open_ = (
@@ -38,8 +38,8 @@ class BreakEven:
             for clients in (self.private, self.open)
         )
         return (
-            "If losses follow one law, bounds of sharing beat learning alone with this privacy "
-            f"{private}, and learning alone without privacy {open_}."
+            "By proven bounds, if losses follow one law, sharing beats learning alone with this "
+            f"privacy {private}, and learning alone without privacy {open_}."
         )
 
 

@@ -183,7 +183,11 @@ class Ranking:
                 f"No private algorithm is clearly better than a random expert here; {best.label} "
                 "comes first. More clients, more rounds or a larger budget would help."
             )
-        good = [row.label for row in others if row.expected.mean <= best.expected.high]
+        good = [
+            row.label.replace(", ", " with ")
+            for row in others
+            if row.expected.mean <= best.expected.high and not row.guesses
+        ]
         as_good = f"; {_listed(good)} {'is' if len(good) == 1 else 'are'} as good" if good else ""
         safest = min(self.private, key=lambda row: row.worst.mean)
         safer = ""
