@@ -19,7 +19,7 @@ from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.cli.listing import grouped
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.registry import EXPERIMENTS
+from hedgerow.core.registry import EXPERIMENTS, PAPERS
 from hedgerow.core.setting import Setting
 from hedgerow.deployment.manifest import check_deployable
 from hedgerow.engines.communication import communication
@@ -126,6 +126,8 @@ def page(name: str, measured: dict[str, Any]) -> str:
     """The page of one algorithm."""
     kind, found = ALGORITHMS[name], forms()[name]
     lines = [f"# {name}", "", f"This page is about `{_python(kind)}`. {summary(name)}", ""]
+    if kind.__module__.startswith(PAPERS):
+        lines += ["It is in a plugin: run `pip install ./papers` in a checkout of Hedgerow.", ""]
     plain = name.removeprefix("proven_")  # the same with other constants
     lines += [chart(name, measured) or _picture(name) or chart(plain, measured), ""]
     lines += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -68,11 +69,18 @@ def test_without_the_papers_the_commands_say_what_to_install(
         monkeypatch.setattr(kind, "_installed", set(own))
         monkeypatch.setattr(kind, "_things", own)
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
+    (tmp_path / "mine.py").write_text("import hedgerow_papers")
+    with monkeypatch.context() as absent:
+        absent.setitem(sys.modules, registry.PAPERS, None)
+        answer = hedgerow("list", "--plugin", str(tmp_path / "mine.py"))
+    assert answer.err.endswith("run `pip install ./papers` in a checkout of Hedgerow.\n")
     for command in (["reproduce", "gao2024-figure2"], ["reproduce", "--all"], ["gallery"]):
         answer = hedgerow(*command)
         assert answer.code == 2
         assert "is in a plugin that is not installed: run `pip install ./papers`" in answer.err
-    assert "pip install ./papers" in hedgerow("list").out
+    for words in (["list"], ["list", "experiments"]):
+        assert "pip install ./papers" in hedgerow(*words).out
+    assert "The experiments of the papers are not installed" in hedgerow("list", "trust").err
     for command in ("run", "launch"):
         answer = hedgerow(command, str(study))
         assert answer.code == 2

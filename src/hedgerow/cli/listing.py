@@ -31,7 +31,7 @@ POINTS = "points instead of experts; models (online_sgd)"
 # package is headed by the first line of its docstring.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
-        "sparse_vector": "one expert is never wrong, or rarely (doubling, potential)",
+        "sparse_vector": "one expert is never wrong, or rarely (doubling)",
         "proven": PROVEN,
         "phases": "losses follow one law",
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
@@ -167,7 +167,8 @@ def list_things(
     if not kinds:
         names = [*KINDS, *(name for things in KINDS.values() for name in things)]
         hint = nearest(str(what), names, "`hedgerow list` shows all names.")
-        raise InvalidValue(f"Nothing is called {what!r}; {hint}")
+        text = f"Nothing is called {what!r}; {hint}"
+        raise InvalidValue(" ".join(filter(None, (text, EXPERIMENTS.what_to_install()))))
     document = _document(kinds, name)
     if json:
         print_json(document)
@@ -178,7 +179,8 @@ def list_things(
         table = new_table(("id", "what it reproduces", "claim"), title="experiments")
         for row in document["experiments"]:
             table.add_row(row["id"], row["summary"], row["claim"])
-        OUT.print(table)
+        missing = EXPERIMENTS.what_to_install()
+        OUT.print(missing or table)
     else:
         _show_all(kinds[0], document[kinds[0]])
 

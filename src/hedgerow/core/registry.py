@@ -212,9 +212,10 @@ def load_plugin(path: str) -> None:
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise HedgerowError(
-            f"Plugin {path} failed to import: {type(error).__name__}: {error}"
-        ) from error
+        text = f"Plugin {path} failed to import: {type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == PAPERS:
+            text += f". {EXPERIMENTS.what_to_install()}"
+        raise HedgerowError(text) from error
     finally:
         sys.dont_write_bytecode = writes_nothing
     _loaded.append(str(file))
