@@ -71,7 +71,7 @@ class Doubling(AlgorithmSpec):
     chosen from public values, as `SparseVector` chooses them for a best loss of 0. So both play
     alike until the first guess (0) fails.
 
-    No bound on the regret is proven; `ProvenDoubling` has one.
+    No bound on the regret is proven; `ProvenDoubling` in `papers/` has one.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, parameters
 
 SHARED = ("epsilon", "delta", "every", "early", "plan")
-"""The parameters that `Doubling` and `Potential` take over; their best loss begins at 0."""
+"""The parameters that algorithms built on it take over; their best loss begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class SparseVector(AlgorithmSpec):
     plan
         What experts may choose themselves: `Plan(switches, threshold, front, draw)` of
         `hedgerow.algorithms.sparse_vector.plan`, in a study file a table. None (default): chosen
-        from public values. No bound on the regret is proven; `ProvenSparseVector` has one.
+        from public values. No bound on the regret is proven; `ProvenSparseVector` in `papers/`
+        has one.
 
     Guarantee
     ---------
