@@ -8,7 +8,7 @@ tenth more noise for every m, and local trust more and more as m grows. Regret h
 noise, so it is measured: for one choice (`phased_selection`), running sums (`running_leader`),
 walks (`walk_leader`; with a trusted server `running_leader`), a model (`noisy_ftrl` on logistic
 regression), and combinations of forecasts in vector mode (`vector_mixture`), drawn ones and those
-of the flu data. The first pays no delta with a trusted server; all others 1e-6.
+of the flu data. The first pays delta only with secure sums; all others pay 1e-6.
 
 Beside combinations stands what needs no sum at all: one randomised bit for each target
 (`private_mixture`), with local trust and delta = 0. It should be better with few clients, and worse
