@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from math import log, sqrt
 from pathlib import Path
 
-from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
+from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates, RunPlan
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.evaluation.statistics import Estimate
@@ -64,7 +64,7 @@ def label(name: str, at: float) -> str:
 def specs(epsilon: float) -> dict[str, AlgorithmSpec]:
     return {
         UPDATES: LimitedUpdates(epsilon=epsilon),
-        WARM: LimitedUpdates(epsilon=epsilon, warm=True),
+        WARM: LimitedUpdates(epsilon=epsilon, plan=RunPlan(warm=True)),
         TREE: NoisyFTRL(epsilon=epsilon),
     }
 

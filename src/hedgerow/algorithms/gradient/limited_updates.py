@@ -354,10 +354,14 @@ class RunPlan:
     phases
         How many steps a run has, at most; fewer where samples are few. None (default): the number
         with the smallest proven regret.
+    warm
+        Whether a run starts at the last point instead of the centre. The proven regret is larger,
+        but if noise is small, so that points are good, less regret is measured.
     """
 
     noise: Law | None = None
     phases: int | None = None
+    warm: bool = False
 
     def __post_init__(self) -> None:
         one_of(self, noise=(None, *get_args(Law)))
@@ -395,14 +399,11 @@ class LimitedUpdates(AlgorithmSpec):
         The longest gradient; longer ones are shortened, and the measure `clipped` counts them. None
         (default): the bound that the loss family declares. A smaller one means less noise, but then
         no regret bound is proven. Not for `CrossEntropy`.
-    warm
-        Whether a run starts at the last point instead of the centre (default False). The proven
-        regret is larger, but if noise is small, so that points are good, less regret is measured.
     honest
         The number of clients whose shares of noise must be enough. None (default): clients - 1.
         Only with trust="distributed".
     plan
-        What experts may choose themselves: `RunPlan(noise, phases)` of
+        What experts may choose themselves: `RunPlan(noise, phases, warm)` of
         `hedgerow.algorithms.gradient.limited_updates`, in a study file a table. None
         (default): chosen from public values.
 
@@ -442,7 +443,6 @@ class LimitedUpdates(AlgorithmSpec):
             "clip": "longest gradient; longer ones are shortened",
             "phases": "steps of a run, at most",
             "honest": "number of clients whose shares of noise are enough",
-            "warm": "whether a run starts at the last point",
             "regret_if_alike": "proven regret bound if all clients follow one law",
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
         },
@@ -454,7 +454,6 @@ class LimitedUpdates(AlgorithmSpec):
     delta: float = 1e-6
     trust: Trust = "central"
     clip: float | None = None
-    warm: bool = False
     honest: int | None = None
     plan: RunPlan | None = None
 
@@ -489,7 +488,7 @@ class LimitedUpdates(AlgorithmSpec):
             self.given.noise,
             self.clip,
             phases=self.given.phases,
-            warm=self.warm,
+            warm=self.given.warm,
             honest=self.honest,
         )
         counted = method.clip < method.steepest or not known(setting.family)

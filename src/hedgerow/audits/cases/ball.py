@@ -76,7 +76,7 @@ class UsedTwice(SamplingClient):
 
 def limited_updates(spec: LimitedUpdates) -> tuple[AuditCase, ...]:
     """The first record of a block of 32 rounds, too little noise, and a record used twice."""
-    played = replace(spec, clip=None, plan=replace(spec.given, phases=1), warm=False)
+    played = replace(spec, clip=None, plan=replace(spec.given, phases=1, warm=False))
     observer = Observer.PEER if spec.trust == "central" else Observer.SERVER
     algorithm = _built(played, BLOCKS)
     ways = {way: _pull(played, BLOCKS, LAST, way) for way in WAYS}
