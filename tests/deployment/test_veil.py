@@ -108,6 +108,23 @@ def test_the_key_of_an_upload_is_what_the_proof_says(box: Opener) -> None:
     assert AESGCM(key).decrypt(bytes(12), rest, None) == b"text"
 
 
+def test_each_hello_begins_another_session(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", clients=1, experts=2, horizon=3)
+    learner = study.learner(0)
+    learner.predict()
+    client = learner.client
+
+    def opening() -> bytes:
+        upload, _ = client.algorithm.client.upload(client._game.state, client._mine)
+        return client._sealed(upload, 1)[0][: veil.OPENING]
+
+    first = opening()
+    assert opening() == first
+    client._hello()
+    assert opening() != first
+    study.close()
+
+
 def test_the_file_is_for_its_owner_and_stays(tmp_path: Path, box: Opener) -> None:
     file = tmp_path / "server.box"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
