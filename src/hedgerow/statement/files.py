@@ -78,7 +78,7 @@ def write_statements(
     check_statement_folder(out)
     place = out.resolve()
     try:
-        partial = _new(place, "partial")
+        partial = _hidden_folder(place, "partial")
     except OSError as error:
         raise InvalidValue(f"Cannot write to {out}: {error.strerror}.") from error
     try:
@@ -95,7 +95,7 @@ def write_statements(
         raise
 
 
-def _new(place: Path, word: str) -> Path:
+def _hidden_folder(place: Path, word: str) -> Path:
     """Make a new hidden folder next to `place`."""
     place.parent.mkdir(parents=True, exist_ok=True)
     for number in count(1):
@@ -113,7 +113,7 @@ def _swap(partial: Path, place: Path) -> None:
     if not place.exists():
         partial.rename(place)
         return
-    old = _new(place, "old")
+    old = _hidden_folder(place, "old")
     place.rename(old / place.name)
     try:
         partial.rename(place)
