@@ -30,7 +30,7 @@ from hedgerow.core.certificate import (
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.limits import ANY_CLOSING, WAIT_ONLY, Closing
-from hedgerow.core.losses import Gains
+from hedgerow.core.losses import Gains, ranges
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
@@ -113,11 +113,8 @@ class TreeGame:
     @cached_property
     def ranges(self) -> tuple[Array, Array]:
         """The smallest and the largest charge of each expert in one round."""
-        width, family = self.setting.experts, self.setting.family
-        if not isinstance(family, Gains):
-            return np.zeros(width), np.ones(width)
-        low, high = family.ranges(width)
-        return 0.0 - high, 0.0 - low
+        low, high = ranges(self.setting.family, self.setting.experts)
+        return (0.0 - high, 0.0 - low) if isinstance(self.setting.family, Gains) else (low, high)
 
     @property
     def span(self) -> float:

@@ -471,3 +471,10 @@ class Gains(Family):
     def clip(self, records: Array) -> Clipped:
         """Clip gains to their ranges, then round them to the lattice."""
         return _clipped(records, *self.ranges(np.shape(records)[-1]))
+
+
+def ranges(family: Family, experts: int) -> tuple[Array, Array]:
+    """The smallest and the largest loss, or gain, of each expert in one round."""
+    if isinstance(family, Gains):
+        return family.ranges(experts)
+    return np.zeros(experts), np.ones(experts)

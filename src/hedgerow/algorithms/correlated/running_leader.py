@@ -38,7 +38,7 @@ from hedgerow.core.limits import (
     Range,
     Uploads,
 )
-from hedgerow.core.losses import Gains, Linear
+from hedgerow.core.losses import Gains, Linear, ranges
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protecting import with_own_pattern
@@ -299,7 +299,7 @@ class RunningLeader(AlgorithmSpec):
         check_honest(self.trust, self.honest, setting)
         self._check(setting)
         experts, central, silo = setting.experts, self.trust == "central", self.reports == "silo"
-        playing, low, high = setting.deciders is None, *ranges(setting)
+        playing, (low, high) = setting.deciders is None, ranges(setting.family, experts)
         schedule = Schedule.of(self.every, self.early)
         exchanges = schedule.count(setting.rounds) + 1  # one more: after the last round
         factors = factorise(self.factorisation, exchanges)
@@ -394,13 +394,6 @@ class RunningLeader(AlgorithmSpec):
 
     def games(self) -> Games | None:
         return silo_games() if self.reports == "silo" else None
-
-
-def ranges(setting: Setting) -> tuple[Array, Array]:
-    """The smallest and the largest loss, or gain, of each expert in one round."""
-    if isinstance(setting.family, Gains):
-        return setting.family.ranges(setting.experts)
-    return np.zeros(setting.experts), np.ones(setting.experts)
 
 
 def change(low: Array, high: Array, silo: bool) -> float:

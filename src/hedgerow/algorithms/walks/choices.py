@@ -26,9 +26,8 @@ from hedgerow.core.certificate import (
 from hedgerow.core.environment import MASKS_AND_DELAYS, Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
-from hedgerow.core.lattice import Array
 from hedgerow.core.limits import Range
-from hedgerow.core.losses import Gains
+from hedgerow.core.losses import ranges
 from hedgerow.core.protecting import protecting
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.record import Record, of_own_expert
@@ -255,17 +254,14 @@ class WalkSpec(AlgorithmSpec):
 
 def _ranges(setting: Setting) -> list[tuple[float, float]]:
     """Return the range of the losses or gains of each expert."""
-    family = setting.family
-    if not isinstance(family, Gains):
-        return [(0.0, 1.0)] * setting.experts
-    low, high = family.ranges(setting.experts)
+    low, high = ranges(setting.family, setting.experts)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def span(setting: Setting) -> float:
     """Return the largest difference of the losses or gains of two experts in one round."""
-    ranges: Array = np.array(_ranges(setting))
-    return float(ranges[:, 1].max() - ranges[:, 0].min())
+    low, high = ranges(setting.family, setting.experts)
+    return float(high.max() - low.min())
 
 
 def _public_sizes(record: Record) -> Assumption:
