@@ -110,8 +110,8 @@ def test_a_proxy_with_the_keys_of_all_helpers_sees_nothing(w: World) -> None:
     data = w.collect(1)
     up = w.upload(data[0])
     for h in (0, 1):
-        info = veil.body_info(w.digest, 1, 0)
-        refused(w.helper(h)._opener.open, up.parts[-1], info, why="not sealed to this key")
+        sessions = veil.Sessions(w.helper(h)._sessions._opener, w.digest)
+        refused(sessions.open, 1, 0, up.parts[-1], why="not sealed to this key")
     assert w.y(data[0]).tobytes() not in data[0]
     assert len({len(one) for one in data}) == 1  # sizes say nothing
 
@@ -702,11 +702,14 @@ def test_labels_of_seals_are_never_equal() -> None:
     studies, numbers = (bytes(32), bytes([1]) + bytes(31)), (0, 1, 2**32 - 1)
     found: list[bytes] = []
     for study, exchange, n in itertools.product(studies, (0, 1, 2**62 - 1), numbers):
-        found += [veil.body_info(study, exchange, n), veil.share_info(study, exchange, n)]
-        found += [veil.seed_info(study, exchange, n, h) for h in numbers]
-    assert len(set(found)) == len(found) == 2 * 3 * 3 * 5
-    sizes = {len(one[16:]) for one in found}
-    assert sizes == {44, 48}
+        found += [veil.share_info(study, exchange, n)]
+        found += [veil.text_info(study, exchange, n, h) for h in (None, *numbers)]
+    secrets = [
+        veil.session_info(s, n, h) for s in studies for n in numbers for h in (None, *numbers)
+    ]
+    assert len({*found, *secrets}) == len(found) + len(secrets) == 2 * 3 * 3 * 5 + 2 * 3 * 4
+    assert {len(one[16:]) for one in found} == {44, 48}
+    assert {len(one[16:]) for one in secrets} == {36, 40}
 
 
 def test_masks_are_the_key_stream_of_aes_256_from_zero() -> None:

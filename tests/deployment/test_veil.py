@@ -27,15 +27,15 @@ def box(tmp_path: Path) -> Opener:
 
 
 def test_a_seal_opens_for_one_key_and_one_purpose(tmp_path: Path, box: Opener) -> None:
-    other, info = veil.load_or_make(tmp_path / "other.box"), veil.body_info(bytes(32), 3, 1)
+    other, info = veil.load_or_make(tmp_path / "other.box"), veil.share_info(bytes(32), 3, 1)
     sealed = seal(box.public, b"text", info)
     assert box.open(sealed, info) == b"text"
     assert seal(box.public, b"text", info) != sealed
     for key, data, purpose in (
         (other, sealed, info),
-        (box, sealed, veil.body_info(bytes(32), 3, 0)),
-        (box, sealed, veil.body_info(bytes(32), 4, 1)),
-        (box, sealed, veil.body_info(bytes([1] * 32), 3, 1)),
+        (box, sealed, veil.share_info(bytes(32), 3, 0)),
+        (box, sealed, veil.share_info(bytes(32), 4, 1)),
+        (box, sealed, veil.share_info(bytes([1] * 32), 3, 1)),
         (box, sealed[:-1], info),
         (box, sealed + b"x", info),
         (box, b"", info),
@@ -68,6 +68,7 @@ def test_the_seal_of_a_session_opens_for_one_purpose(tmp_path: Path, box: Opener
         (veil.Sessions(box, bytes(32)), 4, 3, sealed),
         (opening, 5, 3, sealed),
         (opening, 4, 2, sealed),
+        (veil.Sessions(box, STUDY, 0), 4, 3, sealed),
         (opening, 4, 3, sealed[:-1]),
         (opening, 4, 3, sealed + b"x"),
         (opening, 4, 3, two.seal(4, b"text")[: veil.OPENING] + sealed[veil.OPENING :]),
@@ -98,12 +99,16 @@ def test_two_texts_have_two_keys_even_if_the_randomness_repeats(
     assert len(salts) == len(streams) == 4
 
 
-def test_the_key_of_an_upload_is_what_the_proof_says(box: Opener) -> None:
+@pytest.mark.parametrize(("helper", "kind"), [(None, b"body"), (0, b"seed"), (5, b"seed")])
+def test_the_key_of_a_text_is_what_the_proof_says(
+    box: Opener, helper: int | None, kind: bytes
+) -> None:
     """Opened here from the secret alone, with other code than the package's."""
-    sealed = veil.Session(box.public, STUDY, 3).seal(9, b"text")
+    sealed = veil.Session(box.public, STUDY, 3, helper).seal(9, b"text")
     start, salt, rest = sealed[:1168], sealed[1168:1200], sealed[1200:]
-    secret = box.open(start, b"hedgerow open 1\n" + STUDY + (3).to_bytes(4, "little"))
-    info = b"hedgerow body 1\n" + STUDY + (9).to_bytes(8, "little") + (3).to_bytes(4, "little")
+    to = (3).to_bytes(4, "little") + (b"" if helper is None else helper.to_bytes(4, "little"))
+    secret = box.open(start, b"hedgerow open 1\n" + STUDY + to)
+    info = b"hedgerow " + kind + b" 1\n" + STUDY + (9).to_bytes(8, "little") + to
     key = hmac.digest(secret, b"key\n" + salt + info, "sha256")
     assert AESGCM(key).decrypt(bytes(12), rest, None) == b"text"
 
@@ -193,7 +198,7 @@ def test_other_code_opens_what_the_library_seals(tmp_path: Path, box: Opener) ->
     lattice = MLKEM768PrivateKey.from_seed_bytes(data[: veil.SEED])
     curve = X25519PrivateKey.from_private_bytes(data[veil.SEED :])
     for number in range(20):
-        text, info = os.urandom(32), veil.body_info(os.urandom(32), number, number)
+        text, info = os.urandom(32), veil.share_info(os.urandom(32), number, number)
         sealed = seal(box.public, text, info)
         assert opened(sealed, lattice, curve, info) == text
         for label, kem in ((b"X-Wing", 0x647A), (b"\\.//^\\", 0x0020)):

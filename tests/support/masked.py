@@ -117,13 +117,12 @@ class World:
     def y(self, data: bytes) -> np.ndarray:
         """The numbers under masks: what the server sees."""
         up = self.upload(data)
-        info = veil.body_info(self.digest, up.exchange, up.client)
-        return read_words(self.opener.open(up.parts[-1], info))
+        sessions = veil.Sessions(self.opener, self.digest)
+        return read_words(sessions.open(up.exchange, up.client, up.parts[-1]))
 
     def seed(self, data: bytes, helper: int) -> bytes:
-        up, party = self.upload(data), self.helper(helper)
-        info = veil.seed_info(self.digest, up.exchange, up.client, helper)
-        return party._opener.open(up.parts[helper], info)
+        up = self.upload(data)
+        return self.helper(helper)._sessions.open(up.exchange, up.client, up.parts[helper])
 
     def mask(self, data: bytes, helper: int) -> np.ndarray:
         return veil.mask(self.seed(data, helper), self.masked.width)
@@ -151,11 +150,11 @@ class World:
 
     def sealed(self, client: int, exchange: int, helper: int, seed: bytes) -> bytes:
         public = self.manifest.helpers[self.names[helper]]["seal"]
-        return veil.seal(public, seed, veil.seed_info(self.digest, exchange, client, helper))
+        return veil.Session(public, self.digest, client, helper).seal(exchange, seed)
 
     def body(self, client: int, exchange: int, words: np.ndarray) -> bytes:
-        info = veil.body_info(self.digest, exchange, client)
-        return veil.seal(self.opener.public, words.astype("<u8").tobytes(), info)
+        session = veil.Session(self.opener.public, self.digest, client)
+        return session.seal(exchange, words.astype("<u8").tobytes())
 
     def forge(
         self, client: int, like: bytes, seals: Sequence[bytes], body: bytes, **more: Any

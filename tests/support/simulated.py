@@ -98,11 +98,7 @@ class Watch:
             self.sealed[place] = message.payload
             body = message.parts[-1]
             exchange, client = place[::-1]
-            if message.seals:
-                text = opener.open(body, veil.body_info(study, exchange, client))
-            else:
-                text = veil.Sessions(opener, study).open(exchange, client, body)
-            self.payloads[place] = text
+            self.payloads[place] = veil.Sessions(opener, study).open(exchange, client, body)
             self.messages[place] = data
         elif data[:1] == wire.Part.kind:
             part = wire.unpack(data, study, wire.Part)

@@ -193,7 +193,7 @@ class StudyClient(ClientLedger):
         """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: Release | None = None  # the last release, once it is on disk
-        self._session: veil.Session | None = None  # a new one after each hello
+        self._sessions: list[veil.Session] = []  # new ones after each hello
         self._seen, self._seal = self.last_answer()
         noise = self.saved_noise()
         self._noise = PartyNoise(self.manifest.seed, noise or b"")
@@ -292,7 +292,7 @@ class StudyClient(ClientLedger):
                 "This ledger is older than what the server has seen of it: a restored copy. "
                 "Nothing is released. Bring back the latest ledger, or join a new study."
             )
-        self._greeted, self._newest, self._session = True, welcome.exchange, None
+        self._greeted, self._newest, self._sessions = True, welcome.exchange, []
         self._database.reserve()
 
     def nonce(self) -> bytes:
@@ -366,13 +366,15 @@ class StudyClient(ClientLedger):
 
     def _sealed(self, upload: Any, exchange: int) -> tuple[bytes, ...]:
         """The upload, sealed to the server; under masks if it adds a share of noise."""
-        public, study = self.manifest.sealing["server"], self.study
+        if not self._sessions:
+            found, names = self.manifest, self.manifest.helper_names
+            readers = [(found.sealing["server"], None)]
+            readers += [(found.helpers[name]["seal"], n) for n, name in enumerate(names)]
+            self._sessions = [veil.Session(key, self.study, self.index, n) for key, n in readers]
+        server, *helpers = self._sessions
         if self._masked is None:
-            if self._session is None:
-                self._session = veil.Session(public, study, self.index)
-            return (self._session.seal(exchange, encode(upload)),)
-        keys = [self.manifest.helpers[name]["seal"] for name in self.manifest.helper_names]
-        return hide(self._masked.words(upload), study, exchange, self.index, keys, public)
+            return (server.seal(exchange, encode(upload)),)
+        return hide(self._masked.words(upload), exchange, server, helpers)
 
     def _request(self, message: wire.Message, exchange: int) -> None:
         self._receive(exchange, self._call(self._pack(message)), None)

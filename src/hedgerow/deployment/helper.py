@@ -54,12 +54,13 @@ class StudyHelper(HelperLedger):
             if self.over:
                 erase(self.folder)  # the process died before it was done
             else:
-                self._opener = veil.load_or_make(self.folder / BOX)
-                if self._opener.public != self.manifest.helpers[self.name]["seal"]:
+                opener = veil.load_or_make(self.folder / BOX)
+                if opener.public != self.manifest.helpers[self.name]["seal"]:
                     raise InvalidValue(
                         f"The study names another key for sealing than {self.folder / BOX}. Put "
                         "the right one there, or start a new study."
                     )
+                self._sessions = veil.Sessions(opener, self.study, self.index)
 
     @classmethod
     def join(
@@ -170,8 +171,8 @@ class StudyHelper(HelperLedger):
             refuse(Code.EXCHANGE, "This exchange was passed over.")
         total, damaged = np.zeros(self._masked.width, np.uint64), list[int]()
         for one in tickets:
-            info = veil.seed_info(self.study, message.exchange, one.client, self.index)
-            mask = mask_in(one.seal, self._opener, self._masked.width, info)
+            width, exchange = self._masked.width, message.exchange
+            mask = mask_in(one.seal, self._sessions, width, exchange, one.client)
             if mask is None:  # its client has signed nonsense: it is named, and nothing stops
                 damaged.append(one.client)
             else:

@@ -83,25 +83,26 @@ class Masked:
 
 
 def hide(
-    words: Words, study: bytes, exchange: int, client: int, helpers: Sequence[str], server: str
+    words: Words, exchange: int, server: veil.Session, helpers: Sequence[veil.Session]
 ) -> tuple[bytes, ...]:
     """A sealed seed for each helper, then the masked numbers, sealed to the server.
 
-    `helpers` and `server` are public keys for sealing. The seeds live in this call only.
+    The seeds live in this call only.
     """
     hidden, sealed = words.copy(), []
-    for number, public in enumerate(helpers):
+    for helper in helpers:
         seed = veil.fresh_seed()
         hidden += veil.mask(seed, len(words))
-        sealed.append(veil.seal(public, seed, veil.seed_info(study, exchange, client, number)))
-    body = veil.seal(server, hidden.tobytes(), veil.body_info(study, exchange, client))
-    return (*sealed, body)
+        sealed.append(helper.seal(exchange, seed))
+    return (*sealed, server.seal(exchange, hidden.tobytes()))
 
 
-def mask_in(seal: bytes, opener: veil.Opener, width: int, info: bytes) -> Words | None:
+def mask_in(
+    seal: bytes, sessions: veil.Sessions, width: int, exchange: int, client: int
+) -> Words | None:
     """The mask whose seed is in a seal; None: the client has sealed something else."""
     try:
-        seed = opener.open(seal, info)
+        seed = sessions.open(exchange, client, seal)
     except veil.NotOpened:
         return None
     return veil.mask(seed, width) if len(seed) == veil.FRESH else None

@@ -530,9 +530,8 @@ class StudyServer(ServerLedger):
         """
         try:
             if self._sums is not None:
-                info = veil.body_info(self.study, exchange, client)
                 message = wire.unpack(stored, self.study, wire.Upload)
-                body = self._opener.open(message.parts[-1], info)
+                body = self._sessions.open(exchange, client, message.parts[-1])
                 return self._sums.words(body, message), wire.Ticket.of(stored)
             return self._bounded(self._sessions.open(exchange, client, stored), exchange), ()
         except HedgerowError:

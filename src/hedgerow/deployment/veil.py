@@ -3,7 +3,8 @@
 Every upload is sealed to the server's key, which the manifest names, so that proxies, load
 balancers and the carriers of other frameworks see its size and nothing else. A seal is HPKE
 (RFC 9180) in base mode; what it is for (study, exchange, client) is its `info`, so it opens nowhere
-else. A client seals a secret once (`Session`), and each upload under a key that is made from it.
+else. A client seals a secret once to each reader (`Session`), and each text under a key that is
+made from it.
 Proof: `proofs/deployment.md#sealed-uploads`.
 """
 
@@ -49,6 +50,8 @@ OPENING = FRESH + LONGER
 """The bytes of a sealed secret, with which every upload of a session begins."""
 SALTED = OPENING + 32
 """Where the sealed text of such an upload begins, after the salt."""
+SEALED_SEED = SALTED + FRESH + 16
+"""The bytes of a seed that is sealed to a helper."""
 NONCE = bytes(12)
 Words = npt.NDArray[np.uint64]
 """Numbers modulo 2^64."""
@@ -119,18 +122,20 @@ def seal(public: str, text: bytes, info: bytes) -> bytes:
 
 
 class Session:
-    """Seals the uploads of one client in one study; its secret never leaves the memory.
+    """Seals what one client sends to one reader in one study; its secret never leaves the memory.
 
-    Each upload carries the sealed secret, so it can be opened without any other message. It has
-    its own key, made from the secret, a salt and what it is for. The salt depends on the text too,
-    so two texts never share a key, even if the machine draws the same bytes twice.
+    Each text carries the sealed secret, so it can be opened without any other message. It has its
+    own key, made from the secret, a salt and what it is for. The salt depends on the text too, so
+    two texts never share a key, even if the machine draws the same bytes twice.
 
     Parameters
     ----------
     public
-        The server's public key.
+        The public key of the reader.
     study, client
         The digest of the study, and the number of the client.
+    helper
+        The number of the helper that reads seeds; None: the server reads bodies of uploads.
 
     Examples
     --------
@@ -146,34 +151,35 @@ class Session:
     hedgerow.deployment.veil.NotOpened: These bytes were not sealed to this key for this purpose.
     """
 
-    def __init__(self, public: str, study: bytes, client: int) -> None:
-        self._study, self._client, self._secret = study, client, fresh_seed()
-        self._opening = seal(public, self._secret, session_info(study, client))
+    def __init__(self, public: str, study: bytes, client: int, helper: int | None = None) -> None:
+        self._study, self._client, self._helper = study, client, helper
+        self._secret = fresh_seed()
+        self._opening = seal(public, self._secret, session_info(study, client, helper))
 
     def seal(self, exchange: int, text: bytes) -> bytes:
-        """Seal the body of an upload; each call gives other bytes."""
-        info = body_info(self._study, exchange, self._client)
+        """Seal the text of an exchange; each call gives other bytes."""
+        info = text_info(self._study, exchange, self._client, self._helper)
         salt = hmac.digest(self._secret, b"salt\n" + fresh_seed() + info + text, "sha256")
         return self._opening + salt + _cipher(self._secret, salt, info).encrypt(NONCE, text, None)
 
 
 class Sessions:
-    """Opens the uploads of the clients of a study; it keeps the last secret of each client."""
+    """Opens what the clients of a study have sealed; it keeps the last secret of each client."""
 
-    def __init__(self, opener: Opener, study: bytes) -> None:
-        self._opener, self._study = opener, study
+    def __init__(self, opener: Opener, study: bytes, helper: int | None = None) -> None:
+        self._opener, self._study, self._helper = opener, study, helper
         self._known: dict[int, tuple[bytes, bytes]] = {}
 
     def open(self, exchange: int, client: int, sealed: bytes) -> bytes:
-        """The body of an upload; raises `NotOpened`."""
+        """The text of an exchange; raises `NotOpened`."""
         from cryptography.exceptions import InvalidTag
 
         opening, salt, rest = sealed[:OPENING], sealed[OPENING:SALTED], sealed[SALTED:]
         name, secret = self._known.get(client, (b"", b""))
         found = sha256(opening).digest()
         if name != found:
-            secret = self._opener.open(opening, session_info(self._study, client))
-        info = body_info(self._study, exchange, client)
+            secret = self._opener.open(opening, session_info(self._study, client, self._helper))
+        info = text_info(self._study, exchange, client, self._helper)
         try:
             text = _cipher(secret, salt, info).decrypt(NONCE, rest, None)
         except (InvalidTag, ValueError):
@@ -211,18 +217,16 @@ def check_public(name: str, public: str) -> None:
         raise InvalidValue(f"Nothing can be sealed to the key of {name}. Make another.") from None
 
 
-def body_info(study: bytes, exchange: int, client: int) -> bytes:
-    """What the body of an upload is sealed for."""
-    return b"hedgerow body 1\n" + study + struct.pack("<qI", exchange, client)
+def session_info(study: bytes, client: int, helper: int | None) -> bytes:
+    """What the secret of a session is sealed for: the server, or a helper."""
+    reader = b"" if helper is None else struct.pack("<I", helper)
+    return b"hedgerow open 1\n" + study + struct.pack("<I", client) + reader
 
 
-def session_info(study: bytes, client: int) -> bytes:
-    """What the secret of a session is sealed for."""
-    return b"hedgerow open 1\n" + study + struct.pack("<I", client)
-
-
-def seed_info(study: bytes, exchange: int, client: int, helper: int) -> bytes:
-    """What the seed of a client is sealed to a helper for."""
+def text_info(study: bytes, exchange: int, client: int, helper: int | None) -> bytes:
+    """What a text is sealed for: the body of an upload to the server, or a seed to a helper."""
+    if helper is None:
+        return b"hedgerow body 1\n" + study + struct.pack("<qI", exchange, client)
     return b"hedgerow seed 1\n" + study + struct.pack("<qII", exchange, client, helper)
 
 

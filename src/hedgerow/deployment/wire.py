@@ -32,7 +32,7 @@ from hedgerow.core.errors import HedgerowError
 from hedgerow.core.text import one_line
 from hedgerow.deployment.keys import SIGNATURE, sign, signed_by
 from hedgerow.deployment.receipts import SIZE as ROOT
-from hedgerow.deployment.veil import FRESH, LONGER
+from hedgerow.deployment.veil import SEALED_SEED
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,8 +43,6 @@ LONGEST = 2**24
 """The most bytes of any message."""
 AT_ONCE = 2**20
 """The bytes of answers after which a reply to a client that is behind ends."""
-SEALED_SEED = FRESH + LONGER
-"""The bytes of a seed that is sealed to a helper."""
 MOST = 2**62
 """All numbers in messages are below it."""
 NOTHING = bytes(32)
