@@ -20,9 +20,11 @@ def plot_grid(
         shade = np.log(np.maximum(values, 1.0))
     figure, axes = canvas(title, 3.5 + 0.75 * max(6, len(columns)), 2.0 + 0.32 * len(cells))
     axes.grid(visible=False)
-    axes.imshow(shade, cmap="YlOrRd", aspect="auto", vmin=0.0, vmax=1.4 * max(1.0, shade.max()))
+    darkest = 1.4 * max(1.0, shade.max())
+    axes.imshow(shade, cmap="YlOrRd", aspect="auto", vmin=0.0, vmax=darkest)
     for (row, column), value in np.ndenumerate(values):
-        axes.text(column, row, plain(value), ha="center", va="center", fontsize=8)
+        ink = "white" if shade[row, column] > 0.55 * darkest else "black"
+        axes.text(column, row, plain(value), ha="center", va="center", fontsize=8, color=ink)
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(columns)), columns, fontsize=8)
     axes.set_yticks(range(len(cells)), list(cells), fontsize=9)
