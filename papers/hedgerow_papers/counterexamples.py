@@ -1,7 +1,8 @@
 """Counterexamples to printed claims, small enough to be computed exactly.
 
 Each function returns the numbers that contradict a claim, or show how far it reaches. `python -m
-hedgerow_papers.counterexamples NAME` prints what a function says and its numbers.
+hedgerow_papers.counterexamples NAME` prints what a function says and its numbers; without names,
+all of them.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def reversed_inequality(rate: float = 0.1, loss: float = 0.5) -> float:
 def main(names: list[str]) -> int:
     here = dict(inspect.getmembers(sys.modules[__name__], inspect.isfunction))
     known = sorted(n for n, of in here.items() if of.__module__ == __name__ and of is not main)
-    for name in names:
+    for name in names or known:
         if name not in known:
             sys.stderr.write(f"Unknown counterexample {name!r}. Known: {', '.join(known)}.\n")
             return 2

@@ -63,3 +63,6 @@ def test_every_counterexample_is_that_of_a_claim(capsys: pytest.CaptureFixture[s
     known = capsys.readouterr().err.partition("Known: ")[2].strip(".\n").split(", ")
     shown = [c.command.rsplit(" ", 1)[1] for c in CLAIMS.values() if "counter" in c.command]
     assert sorted(shown) == known
+    assert counterexamples.main([]) == 0  # without names, all
+    printed = capsys.readouterr().out
+    assert all(getattr(counterexamples, name).__doc__.splitlines()[0] in printed for name in known)
