@@ -1,6 +1,6 @@
 """What does it cost not to know how losses come about?
 
-Every certified algorithm for experts plays every stream of a family, in which one expert is never
+Certified algorithms for experts play every stream of a family, in which one expert is never
 or rarely wrong, losses follow one law, the best expert changes, or the losses mislead. The regret
 of an algorithm is divided by that of the best *specialist* for this stream and this trust: all
 others than that which `hr.Private` takes (`watched_selection` for a trusted server, `window_leader`
@@ -8,6 +8,9 @@ for secure sums, `running_leader` for noisy reports). Where the best expert chan
 against the best sequence of experts with as many changes. A ratio of 1 means that nothing was lost
 by not knowing, and below it that the specialists lost more. No regret counts as less than
 max(1, ln(d)/(m epsilon)), which is too little to compare.
+
+With a trusted server `running_leader` and `window_leader` are left out, although they work there,
+too: what that does to the ratios is in `docs/tried.md`.
 
 In "one coin" recent losses say the wrong thing, and in "sawtooth" the best expert changes more
 often than a test can follow. That `watched_selection` loses there was known beforehand; they are
@@ -109,7 +112,7 @@ def streams(size: Size) -> dict[str, tuple[Any, int]]:
 
 
 def algorithms(epsilon: float) -> dict[str, dict[str, Any]]:
-    """Every certified algorithm for experts, by trust."""
+    """The certified algorithms for experts, by trust; the first lines say which are left out."""
     both: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     pure: dict[str, Any] = {"epsilon": epsilon}
 
