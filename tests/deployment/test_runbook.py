@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from packaging.utils import canonicalize_name
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.application import TOKEN, kept_token
 from hedgerow.deployment.config import from_table, server_options
-from hedgerow.deployment.database import file_system
+from hedgerow.deployment.database import LedgerFailed, file_system
 from hedgerow.deployment.helper_ledger import make_helper
 from hedgerow.deployment.manifest import ManifestRefused
 from hedgerow.deployment.server import StudyServer
@@ -94,6 +95,23 @@ def test_a_copy_after_a_stop_goes_on(study: SimulatedStudy, place: Path) -> None
     copy = shutil.copytree(folder, place / "copy")
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
+    study.play(LOSSES)
+    assert study.running_server().over
+
+
+@pytest.mark.parametrize("who", ["server", 1])
+def test_a_full_disk_is_freed(
+    study: SimulatedStudy, who: str | int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    party = study.running_server() if who == "server" else study.learner(1).client
+    monkeypatch.setattr(party._database, "begin", full)  # until the ledger is opened again
+    with pytest.raises(LedgerFailed, match="full"):
+        study.play(LOSSES)
+    assert party._database.failed
+    study.kill(who)
     study.play(LOSSES)
     assert study.running_server().over
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from hedgerow.core.errors import HedgerowError
@@ -158,13 +158,7 @@ class Database:
             connection.execute("COMMIT")
             self.held = self._begun = False
         except BaseException as error:
-            self._abandon()
-            if isinstance(error, sqlite3.Error):
-                raise LedgerFailed(
-                    f"The ledger {self.path} could not be written: {error}. Nothing was sent. "
-                    "Check the disk, then start again."
-                ) from error
-            raise
+            self._fail(error)
         point(f"{name} committed")
 
     @contextmanager
@@ -184,9 +178,8 @@ class Database:
             self.held = True
             yield
             self._begun = False
-        except BaseException:
-            self._abandon()
-            raise
+        except BaseException as error:
+            self._fail(error)
         point(f"{name} held")
 
     def forget(self, name: str) -> None:
@@ -224,6 +217,16 @@ class Database:
         if not self._begun:
             self._use().execute("BEGIN IMMEDIATE")
             self._begun = True
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Close the ledger for good, and say why."""
+        self._abandon()
+        if isinstance(error, sqlite3.Error):
+            raise LedgerFailed(
+                f"The ledger {self.path} could not be written: {error}. Nothing was sent. "
+                "Check the disk, then start again."
+            ) from error
+        raise error
 
     def _abandon(self) -> None:
         """Close the connection: what was not committed is gone.
