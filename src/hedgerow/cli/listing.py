@@ -23,17 +23,15 @@ from hedgerow.environments.registry import ENVIRONMENTS
 KINDS = {"algorithms": ALGORITHMS, "environments": ENVIRONMENTS, "experiments": EXPERIMENTS}
 
 PRINTED = "for comparison, from papers"
-PROVEN = "those of never or rarely wrong experts, with a proven regret"
 NOT_PRIVATE = "for comparison, without privacy"
-BRIEF = (PROVEN, NOT_PRIVATE, PRINTED)  # headings under which only names are listed
+BRIEF = (NOT_PRIVATE, PRINTED)  # headings under which only names are listed
 POINTS = "points instead of experts; models (online_sgd)"
 # Headings of the short list, by the package of a class or the start of an experiment's ID. Another
 # package is headed by the first line of its docstring.
 GROUPS: dict[str, dict[str, str]] = {
     "algorithms": {
         "sparse_vector": "one expert is never wrong, or rarely (doubling)",
-        "proven": PROVEN,
-        "phases": "losses follow one law",
+        "phases": "losses follow one law; whole clients (repeated_votes, vote_selection)",
         "dartboard": "losses are fixed in advance, or react (private_hedge)",
         "correlated": "private running sums; the server need not be trusted",
         "walks": "no trusted server and no horizon",
