@@ -226,7 +226,7 @@ def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Co
     )
     refused = hedgerow("certify", "shrinking_dartboard", "--set", "q=1").err
     assert (
-        "valid: clients, deciders, delta, draws, early, epsilon, every, experts, family, horizon, leave, rate"
+        "valid: clients, deciders, delta, early, epsilon, every, experts, family, horizon, plan, unit"
         in " ".join(refused.split())
     )
 
