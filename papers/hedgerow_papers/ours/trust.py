@@ -120,7 +120,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
                 for way in ways(task)
                 for m in clients
             ),
-            seeds=2 if quick else 20,
+            seeds=10 if quick else 20,
         )
     return made
 
