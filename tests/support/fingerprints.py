@@ -19,7 +19,7 @@ from hedgerow.algorithms.phases.vote_selection import VoteSelection
 from hedgerow.algorithms.registry import variants
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow_papers.asi2023.certified_potential import Potential
@@ -59,13 +59,14 @@ def pinned() -> dict[str, str]:
 
 
 def everything() -> dict[str, str]:
-    """The fingerprints of every form of every algorithm, in every setting that it accepts."""
+    """The fingerprints of every form of every algorithm, in every setting; of a refusal, its text."""
     found = {}
-    for setting in SETTINGS:
-        for name, spec in variants().items():
+    for name, spec in variants().items():
+        games = spec.games()
+        for setting in SETTINGS if games is None else (*SETTINGS, games.setting):
             try:
                 found[f"{name} in {setting}"] = spec.build(setting).fingerprint()
-            except InvalidValue as refusal:
+            except (InvalidValue, Unsupported) as refusal:
                 found[f"{name} in {setting}"] = str(refusal)
     return found
 
