@@ -111,5 +111,5 @@ def test_the_whole_experiment(quick: bool, tmp_path: Path) -> None:
     assert outcome.verdict.holds is None
     if not quick:
         assert [check.name for check in outcome.verdict.checks if not check.passed] == []
-        assert "closes 80% of the gap" in outcome.message
+        assert "closes 80 % of the gap" in outcome.message
     assert (tmp_path / "out/flusight.png").stat().st_size > 10_000

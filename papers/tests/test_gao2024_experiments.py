@@ -204,28 +204,42 @@ def test_the_verdict_on_event_triggers_could_come_out_the_other_way(
 def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
     configs = table1.studies(quick=False)
 
-    def judge(one: float, ten: float, board: float = 100.0) -> Verdict:
-        """The regrets of one client, of ten, and of the dartboard."""
+    def judge(
+        one: float, ten: float, board: float = 100.0, private: float | None = None
+    ) -> Verdict:
+        """The regrets of one client, of ten, of the dartboard, and of ten with private uploads."""
 
         def law(name: str, setting: Setting) -> float:
-            return board if name.startswith("Private SD") else one if setting.clients == 1 else ten
+            if name.startswith("Private SD"):
+                return board
+            if setting.clients == 1:
+                return one
+            local = name.startswith("Fed-DP-OPE-Stoch")
+            return private if local and private is not None else ten
 
         return table1.judge({name: made_up(config, law) for name, config in configs.items()})
 
     def failed(verdict: Verdict) -> list[str]:
         return [check.name for check in verdict.checks if not check.passed]
 
-    kept = judge(one=20.0, ten=5.0)
-    assert kept.holds == "as printed"
-    assert failed(kept) == []
+    lost = judge(one=20.0, ten=5.0, private=25.0)
+    assert lost.holds == "no"
+    assert [name.split("/")[0::2] for name in failed(lost)] == [["stochastic", "printed"]]
+    kept = judge(one=20.0, ten=5.0)  # never "as printed": the printed noise costs more
+    assert kept.holds == "with other constants"
+    (gains,) = failed(kept)
+    assert gains.startswith("stochastic/")
     worse = judge(one=5.0, ten=5.05)
-    assert worse.holds != "as printed"
+    assert worse.holds == "no"
     assert len(failed(worse)) == 5
     assert all("below" in name for name in failed(worse))
     beyond = judge(one=20.0, ten=5.0, board=400.0)  # pure: 474.9 are proven, approximate: 225.7
-    assert beyond.holds == "as printed"
+    assert beyond.holds == "with other constants"
     limit = "lower end of regret, limit the proven bound"
-    assert failed(beyond) == [f"oblivious/Private SD, approximate, SING/certified/{limit}"]
+    assert failed(beyond) == [
+        gains,
+        f"oblivious/Private SD, approximate, SING/certified/{limit}",
+    ]
     bounds = {row[1]: row[3] for row in kept.tables[0].rows}
     assert bounds["Fed-SVT, pure, FED"] == "51.85"
     assert bounds["Private SD, pure, SING"] == "474.9"
