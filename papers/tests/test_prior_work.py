@@ -46,8 +46,8 @@ def test_the_verdict_follows_the_regret(done: dict[str, Study], tmp_path: Path) 
 
 
 @pytest.mark.long
-def test_the_quick_form_shows_what_few_seeds_can_show() -> None:
-    configs = experiment.studies(quick=True)
+def test_eight_seeds_show_who_wins_with_many_experts() -> None:
+    configs = {n: replace(c, seeds=8) for n, c in experiment.studies(quick=True).items()}
     verdict = experiment.judge({n: run_study(c, workers=1) for n, c in configs.items()})
     many = [check for check in verdict.checks if check.name.startswith(("d=32/", "d=512/"))]
     assert len(many) > 5
