@@ -63,8 +63,8 @@ def test_the_limits_are_near_the_floor_where_epsilon_is_large() -> None:
 
 
 def test_every_algorithm_for_experts_takes_part() -> None:
-    """The algorithms that follow changes are judged by `price-of-not-knowing`."""
-    elsewhere = ("watched_", "window_", "block_", "vote_", "proven_")
+    """`price-of-not-knowing` judges those that follow changes; votes protect whole clients."""
+    elsewhere = ("watched_", "window_", "block_", "vote_", "repeated_votes")
     here = {type(spec) for spec in distance.algorithms(1.0).values()}
     ours = {n: s for n, s in variants().items() if type(s).__module__.startswith("hedgerow.")}
     for name, spec in ours.items():

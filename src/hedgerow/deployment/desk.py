@@ -459,7 +459,8 @@ class Desk:
         """Let the study take a batch; settle what is answered and keep what must wait."""
         if time.monotonic() - self._snapshot[0] > REMEMBERED:
             with suppress(Exception):  # a page never stops a study
-                await self.public()
+                found = await self.public()
+                self._snapshot = time.monotonic() - FRESH, found  # a page looks again after it
         requests, exchanges = [request.data for request in batch], tuple(self._waiting)
         replies, answers, helped, self._missing, state, news = await self._in_thread(
             self._take, requests, exchanges
