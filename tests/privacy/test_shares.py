@@ -127,8 +127,8 @@ def test_shares_of_any_number_of_honest_clients_keep_the_budget(name: str) -> No
             ALGORITHMS[name](trust="distributed", honest=honest, **choices).build(
                 Setting(10, 4, 64, family=family)
             )
+    other = "central" if name == "repeated_votes" else "local"
     with pytest.raises(HedgerowError, match="only with trust='distributed'"):
-        other = "central" if name == "repeated_votes" else "local"
         ALGORITHMS[name](trust=other, honest=2, **choices)
 
 
